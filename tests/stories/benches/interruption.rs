@@ -1,11 +1,11 @@
-//! How long one warning takes from the queue to its tainted node, and to its deleted NodeClaim, woken lanes and told users:
-//! our own time, on fakes that answer at once.
+//! Measures the time from an interruption message to the tainted node, and to the deleted NodeClaim, sent wakes and events:
+//! Whittle's own time, on fakes that answer at once.
 //!
 //!     cargo bench --profile dev -p stories --bench interruption
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a measurement prints, stops at what is not there, and looks at the clock"
+    reason = "a benchmark prints, panics on a missing value and reads the clock"
 )]
 
 use std::{
@@ -50,10 +50,10 @@ fn print(what: &str, mut took: Vec<Duration>) {
     println!("{what}: p50 {:.2?}, p99 {:.2?}", at(50), at(99));
 }
 
-/// When the API server was asked to taint the node.
+/// Time at which the taint was requested from the API server.
 static TAINTED: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// From the message to the request that taints the node, and to the end.
+/// Handles one spot warning and returns the time to the taint request and to the end.
 async fn warn(rig: &mut Rig, id: &InstanceId) -> (Duration, Duration) {
     let now = rig.sim.with(|world| world.now);
     let body = serde_json::json!({
@@ -77,7 +77,7 @@ async fn warn(rig: &mut Rig, id: &InstanceId) -> (Duration, Duration) {
     (tainted.duration_since(start), took)
 }
 
-/// A node like the only one that was launched.
+/// Adds a copy of the only launched node.
 fn copy(world: &mut World, number: usize) -> InstanceId {
     let mut claim = world.api.node_claims.values().next().unwrap().clone();
     let mut node = world.api.nodes.values().next().unwrap().clone();

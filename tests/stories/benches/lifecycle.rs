@@ -1,11 +1,11 @@
-//! What the terminator's turn costs over many draining nodes, and the lifecycle's over many that are in service: its own time
-//! and its calls, on fakes that answer at once.
+//! Measures the terminator's turn over many draining nodes and the lifecycle's over many ready ones: time and calls, on fakes that
+//! answer at once.
 //!
 //!     cargo bench --profile dev -p stories --bench lifecycle
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a measurement prints, stops at what is not there, and looks at the clock"
+    reason = "a benchmark prints, panics on a missing value and reads the clock"
 )]
 
 use std::{collections::BTreeMap, time::Instant};
@@ -13,10 +13,10 @@ use std::{collections::BTreeMap, time::Instant};
 use model::{Lane, PodKey, selector::LabelSelector, snapshot::PodDisruptionBudget};
 use stories::{Rig, fleet, secs};
 
-/// A cluster with so many nodes, each with a pod.
+/// A cluster of `nodes` nodes with a pod each.
 async fn cluster(nodes: usize) -> Rig {
     let mut rig = fleet(nodes).await;
-    // What a first look writes is written.
+    // The first turns write statuses and labels; they are not measured.
     for lane in [Lane::Lifecycle, Lane::Lifecycle] {
         rig.sim.advance(secs(20));
         run(&mut rig, lane).await;
@@ -24,7 +24,7 @@ async fn cluster(nodes: usize) -> Rig {
     rig
 }
 
-/// One turn: how long it took, and how often it called what.
+/// Runs one turn and returns its duration and its calls by name.
 async fn run(rig: &mut Rig, lane: Lane) -> (u128, BTreeMap<&'static str, usize>) {
     rig.sim.with(|world| world.calls.clear());
     let turn = rig.next_turn();
@@ -42,7 +42,7 @@ async fn run(rig: &mut Rig, lane: Lane) -> (u128, BTreeMap<&'static str, usize>)
     (took, calls)
 }
 
-fn tell(what: &str, (took, calls): &(u128, BTreeMap<&'static str, usize>)) {
+fn print(what: &str, (took, calls): &(u128, BTreeMap<&'static str, usize>)) {
     let many = calls.iter().filter(|(_, count)| **count > 9);
     let many: Vec<String> = many
         .map(|(call, count)| format!("{call} {count}"))
@@ -57,7 +57,7 @@ fn tell(what: &str, (took, calls): &(u128, BTreeMap<&'static str, usize>)) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let mut rig = cluster(5_000).await;
-    tell(
+    print(
         "lifecycle, 5,000 steady nodes",
         &run(&mut rig, Lane::Lifecycle).await,
     );
@@ -83,6 +83,6 @@ async fn main() {
         "terminator, 1,000 nodes that a budget holds up",
     ] {
         rig.sim.advance(secs(20));
-        tell(what, &run(&mut rig, Lane::Terminator).await);
+        print(what, &run(&mut rig, Lane::Terminator).await);
     }
 }

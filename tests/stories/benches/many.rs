@@ -4,12 +4,12 @@
 //!     cargo bench --profile dev -p stories --bench many -- 200
 //!
 //! The clusters, EC2 and the table are in memory. "All done in" is virtual time, in which turns take none and come every five
-//! seconds, and the sweep each minute; a turn's p50 and p99 are real time. Ends with 1 where a deletion is left, or a cluster that
-//! does not hang is not visited within the minute.
+//! seconds, and the sweep each minute; a turn's p50 and p99 are real time. Exits with 1 if a deletion is left or a healthy cluster
+//! is not visited within the minute.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a measurement prints, stops at what is not there, and looks at the clock"
+    reason = "a benchmark prints, panics on a missing value and reads the clock"
 )]
 
 use std::{
@@ -23,14 +23,14 @@ use model::Lane;
 use stories::{HangingStack, Rig, fleet, secs, wants_no_nodes};
 
 const NODES: usize = 1_000;
-/// Time between two turns of a lane: as long as the shortest wait that turns ask for themselves.
+/// Time between two turns of a lane, which is the shortest delay that a turn requests for its successor.
 const BETWEEN: SignedDuration = SignedDuration::from_secs(5);
-/// Number of turns after which a lane has not done what it was to do.
+/// Number of turns after which a lane counts as stuck.
 const TURNS_MAX: usize = 400;
-/// One cluster of so many hangs.
+/// One cluster of this many hangs.
 const HANGS: usize = 10;
-/// Width of the table's first column.
-const WHAT: usize = 50;
+/// Width of the table's first column, in characters.
+const COLUMN_WIDTH: usize = 50;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -49,11 +49,11 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Each lane that deletes, with a thousand deletions at once; answers what was left.
+/// Runs each deleting lane with a thousand deletions at once; returns the lanes that left some.
 async fn deletions() -> Vec<String> {
     println!("{NODES} deletions at once, in a cluster of as many nodes:");
     println!(
-        "{:WHAT$} {:>12} {:>6} {:>9} {:>9} {:>7} {:>7} {:>13}",
+        "{:COLUMN_WIDTH$} {:>12} {:>6} {:>9} {:>9} {:>7} {:>7} {:>13}",
         "", "all done in", "turns", "turn p50", "p99", "reads", "writes", "transactions"
     );
     let mut missed = Vec::new();
@@ -72,7 +72,7 @@ async fn deletions() -> Vec<String> {
             pool.spec.disruption.budgets = serde_json::from_value(budgets).unwrap();
         }
     });
-    // Nodes are consolidatable once their last pod has been gone for a minute.
+    // Nodes become consolidatable a minute after their last pod is gone.
     for _ in 0..2 {
         rig.sim.advance(secs(90));
         turn(&mut rig, Lane::Lifecycle).await;
@@ -92,7 +92,7 @@ async fn deletions() -> Vec<String> {
     missed
 }
 
-/// A thousand nodes of which everything is written that a first look writes, over a table whose partitions throttle.
+/// A thousand nodes with everything that first turns write, over a table whose partitions throttle.
 async fn steady() -> Rig {
     let mut rig = fleet(NODES).await;
     for _ in 0..2 {
@@ -119,7 +119,7 @@ fn nothing_left(world: &mut World) -> bool {
         && world.account.alive().next().is_none()
 }
 
-/// Turns of one lane until the world looks so, and what they came to as a line of the table.
+/// Runs turns of one lane until the condition holds, and prints their figures as a line of the table.
 async fn until(
     rig: &mut Rig,
     what: &str,
@@ -142,7 +142,7 @@ async fn until(
     let transactions = after.transactions - before.transactions;
     took.sort();
     println!(
-        "{what:WHAT$} {:>12} {:>6} {:>6} ms {:>6} ms {reads:>7} {writes:>7} {transactions:>13}",
+        "{what:COLUMN_WIDTH$} {:>12} {:>6} {:>6} ms {:>6} ms {reads:>7} {writes:>7} {transactions:>13}",
         format!("{lasted:#}"),
         took.len(),
         at(&took, 50),
@@ -161,12 +161,12 @@ fn requests(rig: &Rig) -> TableCounts {
     rig.sim.with(|world| world.ledger.table().counts())
 }
 
-/// One turn of the lane, or a sweep, and how long it took.
+/// Runs one turn of the lane, or a sweep, and returns its duration.
 async fn turn(rig: &mut Rig, lane: Lane) -> Duration {
     let turn = rig.next_turn();
     let begun = Instant::now();
     if lane == Lane::Housekeeper {
-        // The sweep comes by the minute, whoever asks.
+        // A sweep runs once a minute.
         rig.sim.advance(secs(60) - BETWEEN);
         let report = Box::pin(turns::housekeep(&rig.world, &turn)).await.unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);
@@ -182,7 +182,7 @@ async fn turn(rig: &mut Rig, lane: Lane) -> Duration {
     took
 }
 
-/// One sweep of so many clusters of which a tenth hang; answers what was left out.
+/// Runs one sweep of `clusters` clusters of which a tenth hang; returns a description of the clusters left out.
 async fn hanging(clusters: usize) -> Option<String> {
     let hangs = |number: usize| number.is_multiple_of(HANGS);
     let mut stack = HangingStack::new(clusters, hangs).await;

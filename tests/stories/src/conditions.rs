@@ -1,10 +1,10 @@
-//! What a world should look like in the end.
+//! Conditions that a simulated cluster must reach.
 
 use fakes::World;
 
 use crate::Rig;
 
-/// Every pod runs.
+/// Every replica of every Deployment exists and is bound.
 pub fn all_bound(world: &mut World) -> bool {
     let wanted: usize = world
         .api
@@ -15,14 +15,14 @@ pub fn all_bound(world: &mut World) -> bool {
     world.api.pods.len() == wanted && world.api.pods.values().all(|pod| pod.node_name.is_some())
 }
 
-/// Nothing is left of a cluster's nodes.
+/// The cluster has no instance, NodeClaim or Node.
 pub fn all_gone(world: &mut World) -> bool {
     world.account.alive().count() == 0
         && world.api.node_claims.is_empty()
         && world.api.nodes.is_empty()
 }
 
-/// As many instances, NodeClaims and Nodes as one another, each pointing at the next.
+/// Instances, NodeClaims and Nodes correspond one to one by provider id.
 pub fn consistent(world: &mut World) -> bool {
     let provider_ids: Vec<String> = {
         let mut ids: Vec<String> = world
@@ -50,7 +50,7 @@ pub fn consistent(world: &mut World) -> bool {
     provider_ids == claims && claims == nodes
 }
 
-/// Nothing is under way in the ledger, and no NodeClaim was made twice.
+/// Every call is closed, no intent is in flight, and no NodeClaim was created twice.
 pub fn settled(world: &mut World) -> bool {
     let mut created = world.api.created.clone();
     created.sort();

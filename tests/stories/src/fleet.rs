@@ -1,15 +1,15 @@
-//! A cluster of any number of nodes that are all alike, without the time that their launches would take.
+//! A cluster of any number of identical nodes, without the time of their launches.
 
 use fakes::World;
 use model::{PodKey, ledger::Holder};
 
 use crate::{Relay, Rig, all_bound, secs};
 
-/// A cluster with so many nodes like the one that a real launch came to, each with a pod that no workload makes anew.
+/// Returns a cluster of `nodes` copies of one launched node, each with a pod that no workload recreates.
 ///
 /// # Panics
 ///
-/// Where the first node is never in service.
+/// Panics if the first node does not become ready.
 pub async fn fleet(nodes: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
@@ -25,7 +25,7 @@ pub async fn fleet(nodes: usize) -> Rig {
     rig
 }
 
-/// From now on the NodePool has a fixed number of nodes, which is none: every NodeClaim of it is one too many.
+/// Turns the NodePool into a static one of zero replicas, so that every NodeClaim of it is surplus.
 pub fn wants_no_nodes(rig: &Rig) {
     rig.configure(&serde_json::json!({"featureGates": {"StaticCapacity": true}}));
     rig.sim.with(|world| {
@@ -35,7 +35,7 @@ pub fn wants_no_nodes(rig: &Rig) {
     });
 }
 
-/// Another node like the first, with everything that a launch leaves: objects, instance, and the row that says whose it is.
+/// Adds a copy of the first node with everything that a launch leaves: NodeClaim, Node, pod, instance and the owner's row.
 fn copy(world: &mut World, number: usize) -> Option<()> {
     let mut claim = world.api.node_claims.values().next()?.clone();
     let mut node = world.api.nodes.values().next()?.clone();

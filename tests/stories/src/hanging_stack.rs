@@ -1,4 +1,4 @@
-//! A stack of many clusters of which some hang, and what a sweep comes to there.
+//! A stack of many clusters of which some hang, and the sweeps of its housekeeper.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use turns::SweepReport;
 
 use crate::{Relay, Rig, secs};
 
-/// A call that is answered promptly takes this long.
+/// Duration of a call that is answered promptly.
 const PROMPT: SignedDuration = SignedDuration::from_millis(20);
-/// An API server that hangs answers within the client's time limit, each time.
+/// Duration of each call to a hanging API server, just below the client's timeout.
 const HANGS: SignedDuration = SignedDuration::from_secs(20);
 
-/// A stack of many clusters besides the first, which no relay tells of. All are led, and their Leases are due to be renewed, when
-/// some of them begin to hang. From then on the clock is moved by calls alone.
+/// A stack of many clusters besides the first, without relays. Whittle leads all of them, and their Leases are due for renewal when
+/// some of them begin to hang. From then on only calls advance the clock.
 pub struct HangingStack {
     pub rig: Rig,
     clusters: usize,
-    /// When they begin to hang.
+    /// Time at which the clusters begin to hang.
     pub begun: Timestamp,
 }
 
@@ -51,11 +51,11 @@ impl HangingStack {
         ClusterName(format!("cluster-{number:03}"))
     }
 
-    /// Sweeps now, says how long that took, and moves the clock to the next minute.
+    /// Runs a sweep now, returns its report and duration, and advances the clock to the next minute.
     ///
     /// # Errors
     ///
-    /// Where the sweep itself fails.
+    /// Returns an error if the sweep itself fails.
     pub async fn sweep(&mut self) -> Result<(SweepReport, SignedDuration), turns::TurnError> {
         let now = |rig: &Rig| rig.sim.with(|world| world.now);
         let begun = now(&self.rig);
@@ -66,7 +66,7 @@ impl HangingStack {
         Ok((report, took))
     }
 
-    /// Numbers of the clusters whose leader Lease was renewed since some began to hang.
+    /// Numbers of the clusters whose leader Lease was renewed after `begun`.
     pub fn renewed(&self) -> BTreeSet<usize> {
         let is_renewed = |number: &usize| {
             let sim = self.rig.sim.in_cluster(&Self::name(*number));
@@ -78,7 +78,7 @@ impl HangingStack {
         (0..self.clusters).filter(is_renewed).collect()
     }
 
-    /// The clusters of which every lane was woken so that its wake arrives within a minute since some began to hang.
+    /// The clusters all of whose lanes have a wake that arrives within a minute after `begun`.
     pub fn woken(&self) -> BTreeSet<ClusterName> {
         let by = self.begun + secs(60);
         self.rig.sim.with(|world| {

@@ -1,12 +1,12 @@
-//! One cluster in memory with all turns around it: time passes second by second, wakes are delivered, the sweep comes
-//! every minute, and a relay may watch.
+//! A simulated cluster in memory with all turns around it: virtual time advances by the second, wakes are delivered, the
+//! housekeeper sweeps every minute, and a relay may watch.
 //!
-//! Suites in `tests/` tell stories with it. It must never depend on an adapter, an SDK or a network client: stories are run
-//! on every change.
+//! The suites in `tests/` run whole turns with it. The crate must never depend on an adapter, an SDK or a network client, because
+//! the suites run on every change.
 
-mod ends;
+mod conditions;
 mod fleet;
-mod hanging;
+mod hanging_stack;
 mod publishing;
 mod relay;
 mod transcript;
@@ -26,9 +26,9 @@ use turns::{InterruptionOutcome, PodsFrom, Share, World};
 
 use relay::Seen;
 
-pub use ends::{all_bound, all_gone, consistent, settled};
+pub use conditions::{all_bound, all_gone, consistent, settled};
 pub use fleet::{fleet, wants_no_nodes};
-pub use hanging::HangingStack;
+pub use hanging_stack::HangingStack;
 pub use publishing::Publishing;
 pub use relay::Relay;
 pub use transcript::compare;
@@ -40,15 +40,15 @@ pub struct Rig {
     /// Errors of turns that could not record their own failure.
     pub errors: Vec<String>,
     pub transcript: Vec<String>,
-    /// How turns came to see what they saw.
+    /// Sources of the pods that each turn read.
     pub reads: Vec<Read>,
-    /// What turns did their work in spite of, each once.
+    /// Warnings of turns, each once: failures that did not stop the turn.
     pub complaints: Vec<String>,
-    /// Where the relay publishes pods.
+    /// Publisher of the view, if the relay publishes pods.
     pub publishing: Option<Publishing>,
-    /// How many pods each turn left to the next, where it left any.
+    /// Number of pods that each turn postponed, for turns that postponed any.
     pub postponed: Vec<usize>,
-    /// How many nodes each look for disruptions left to the next, where it left any.
+    /// Number of nodes that each disruption evaluation left to the next, for those that left any.
     pub unconsidered: Vec<usize>,
     turn: u64,
     seconds: i64,
@@ -60,7 +60,7 @@ pub fn secs(seconds: i64) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-/// Somebody applies another NodeClaim like the first one.
+/// Creates a NodeClaim by hand: a copy of the first one with `change` applied.
 pub fn add_node_claim(world: &mut fakes::World, name: &str, change: impl Fn(&mut NodeClaim)) {
     let like = world.api.node_claims.values().next().cloned();
     let made = like.map(|like| {
@@ -78,7 +78,7 @@ pub fn add_node_claim(world: &mut fakes::World, name: &str, change: impl Fn(&mut
     world.api.node_claims.extend(made);
 }
 
-/// Makes an instance, its NodeClaim and its Node what they would be had EC2 launched it as spot.
+/// Turns an instance, its NodeClaim and its Node into spot capacity.
 pub fn make_spot(world: &mut fakes::World, id: &InstanceId) {
     let spot = || (labels::CAPACITY_TYPE.to_owned(), "spot".to_owned());
     let Some(instance) = world.account.instances.get_mut(id) else {
@@ -96,7 +96,7 @@ pub fn make_spot(world: &mut fakes::World, id: &InstanceId) {
     }
 }
 
-/// Another instance like the first one, which no NodeClaim names and no launch explains.
+/// Adds a copy of the first instance that no NodeClaim names and no launch explains.
 pub fn add_stray(world: &mut fakes::World) -> InstanceId {
     let id = InstanceId::from("i-stray");
     let like = world.account.instances.values().next().cloned();
@@ -114,10 +114,10 @@ pub fn cpu(millicores: i64) -> Resources {
     Resources::from([("cpu", millicores), ("memory", 512 << 20)])
 }
 
-/// Two pods need one m5.xlarge each at most.
+/// CPU of a pod in millicores. At most two such pods fit on an m5.xlarge.
 pub const POD: i64 = 1_500;
 
-/// How one turn came to see the pods, and whether it launched anything.
+/// Source of the pods that a turn read, and whether the turn launched anything.
 #[derive(Debug)]
 pub struct Read {
     pub lane: Lane,
@@ -126,7 +126,7 @@ pub struct Read {
 }
 
 impl Rig {
-    /// An active cluster with one NodePool, swept twice so that everything is resolved.
+    /// Returns an active cluster with one NodePool, before the first sweep.
     pub fn new(relay: Relay) -> Self {
         let sim = Sim::new("demo");
         sim.with(|world| {
@@ -183,7 +183,7 @@ impl Rig {
         }
     }
 
-    /// A cluster in which the first sweeps have happened and the NodePool is ready.
+    /// Returns a cluster after its first sweeps, with a ready NodePool.
     pub async fn ready(relay: Relay) -> Self {
         let mut rig = Self::new(relay);
         rig.pass(secs(150)).await;
@@ -210,7 +210,7 @@ impl Rig {
         "demo".into()
     }
 
-    /// When a turn that begins now must have ended.
+    /// Deadline of a turn that begins now.
     pub fn deadline(&self, lane: Lane) -> jiff::Timestamp {
         self.sim.with(|world| world.now) + turns::budget(lane)
     }
@@ -220,7 +220,8 @@ impl Rig {
         TurnId(format!("turn-{}", self.turn))
     }
 
-    /// AWS announces something about one instance, now. What AWS announces of spot instances only makes it one.
+    /// Delivers an interruption of an instance from AWS, now. The instance becomes a spot one if only spot instances can have an
+    /// interruption of this kind.
     pub async fn announce(
         &mut self,
         instance: &InstanceId,
@@ -233,7 +234,7 @@ impl Rig {
         self.send(instance, kind, deadline).await
     }
 
-    /// Something arrives in the interrupt queue, from AWS or from whoever may write to it.
+    /// Delivers a message to the interrupt queue, whoever sent it.
     pub async fn send(
         &mut self,
         instance: &InstanceId,
@@ -264,14 +265,14 @@ impl Rig {
             .with(|world| world.api.scale("web", replicas, cpu(POD)));
     }
 
-    /// Lets time pass; a process that died is replaced by a new one at once.
+    /// Advances the clock. A crashed process is replaced by a new one at once.
     pub async fn pass(&mut self, time: SignedDuration) {
         for _ in 0..time.as_secs() {
             self.second().await;
         }
     }
 
-    /// Lets time pass until a sweep has just been: the next one is almost a minute away.
+    /// Advances the clock until just after a sweep, so that the next one is almost a minute away.
     pub async fn until_swept(&mut self) {
         loop {
             self.second().await;
@@ -281,7 +282,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass until the world looks so; says after how many seconds, or `None` if it never did within `limit`.
+    /// Advances the clock until the condition holds. Returns the seconds that took, or `None` if it did not hold within `limit`.
     pub async fn until(
         &mut self,
         limit: SignedDuration,
@@ -314,10 +315,10 @@ impl Rig {
                 ),
                 Err(error) => self.errors.push(error.to_string()),
             }
-            self.mend();
+            self.replace_crashed_process();
         }
         for wake in self.sim.take_wakes() {
-            // A turn is large, and stories await each other.
+            // Boxed because the future of a turn is large and the suites nest it.
             Box::pin(self.deliver(&wake)).await;
         }
     }
@@ -372,10 +373,10 @@ impl Rig {
                 .errors
                 .push(format!("{:>4}s {}: {error}", self.seconds, wake.lane)),
         }
-        self.mend();
+        self.replace_crashed_process();
     }
 
-    fn mend(&mut self) {
+    fn replace_crashed_process(&mut self) {
         let died = self.sim.with(|world| {
             let died = world.crash_point.is_reached();
             if died {

@@ -1,34 +1,34 @@
-//! The relay where it publishes pods, and what may be wrong with what it publishes.
+//! Publication of the view by the relay, and corruptions of it.
 
 use model::{ClusterName, ledger::RelayBeat, pod::Pod, view::ViewPointer};
 use view::Publisher;
 
-/// A relay that publishes every pod it sees, at once.
+/// A relay that publishes every pod at once.
 pub struct Publishing {
     publisher: Publisher,
-    /// Changes what it shows of the pods.
-    pub lie: fn(&mut Vec<Pod>),
-    /// Spoils what it announces, or what lies in the bucket.
-    pub spoil: fn(&mut ViewPointer, &mut fakes::World),
+    /// Falsifies the pods before they are published.
+    pub falsify: fn(&mut Vec<Pod>),
+    /// Corrupts the published pointer or the object in the bucket.
+    pub corrupt: fn(&mut ViewPointer, &mut fakes::World),
 }
 
 impl Publishing {
     pub fn new(cluster: ClusterName, beat: &RelayBeat) -> Self {
         Self {
             publisher: Publisher::new(cluster, beat.epoch.clone()),
-            lie: |_| {},
-            spoil: |_, _| {},
+            falsify: |_| {},
+            corrupt: |_, _| {},
         }
     }
 
-    /// Publishes what has changed, and says where it is.
+    /// Publishes changes and returns the pointer to the view.
     pub(crate) fn publish(
         &mut self,
         world: &mut fakes::World,
         beat: &RelayBeat,
     ) -> Option<ViewPointer> {
         let mut pods: Vec<Pod> = world.api.pods.values().cloned().collect();
-        (self.lie)(&mut pods);
+        (self.falsify)(&mut pods);
         self.publisher.begin_list();
         pods.into_iter().for_each(|pod| self.publisher.upsert(pod));
         self.publisher.end_list();
@@ -47,7 +47,7 @@ impl Publishing {
             at: world.now,
             counters: beat.counters.clone(),
         };
-        (self.spoil)(&mut pointer, world);
+        (self.corrupt)(&mut pointer, world);
         Some(pointer)
     }
 }

@@ -1,4 +1,4 @@
-//! The relay in the cluster, as far as it wakes lanes.
+//! The relay's wakes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub enum Relay {
     Dead,
 }
 
-/// What the relay last told of.
+/// State of the cluster at the relay's last wakes.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pending: Vec<String>,
@@ -22,8 +22,8 @@ pub(crate) struct Seen {
 }
 
 impl Rig {
-    /// The relay: counters before wakes, wakes only for what changed; the provisioner for a NodeClaim that is gone, too, while pods
-    /// wait.
+    /// Simulates the relay: it raises counters before it sends wakes, wakes only the lanes of changes, and also wakes the
+    /// provisioner if a NodeClaim is gone while pods are pending.
     pub(crate) fn watch(&mut self) {
         let now = self.sim.with(|world| {
             let version = |name: &str, version: &str| format!("{name}@{version}");

@@ -1,4 +1,4 @@
-//! A story as a page of YAML: what turns did, what users were told, what was measured.
+//! A test's transcript as YAML: decisions and actions of turns, events and metrics.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Rig;
 
-/// Compares a story's page with the reviewed one; `UPDATE_EXPECT=1` writes it. `story` is the path of the test.
+/// Compares a test's transcript with the reviewed file; `UPDATE_EXPECT=1` writes it. `story` is the path of the test.
 pub fn compare(rig: &Rig, story: &str) {
     let path: Vec<&str> = story.split("::").collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts");
@@ -20,7 +20,7 @@ pub fn compare(rig: &Rig, story: &str) {
     expect_test::expect_file![file].assert_eq(&page);
 }
 
-/// Compares the page of the story in whose test it stands; a story that is told several times names each.
+/// Compares the transcript of the enclosing test; a test with several runs names each.
 #[macro_export]
 macro_rules! transcript {
     ($rig:expr) => {{
@@ -49,20 +49,20 @@ struct Page {
 }
 
 fn page(rig: &Rig) -> Page {
-    let mut turns = Said::default();
+    let mut turns = Deduplicated::default();
     for line in &rig.transcript {
         let (at, text) = line.split_once("s ").unwrap_or(("", line));
         turns.add(at.trim().parse().unwrap_or_default(), text.to_owned());
     }
-    let mut events = Said::default();
+    let mut events = Deduplicated::default();
     let mut metrics: BTreeMap<String, u64> = BTreeMap::new();
     rig.sim.with(|world| {
         for event in &world.api.events {
             events.add(event.at.as_second() - Sim::START, text(event));
         }
         for metric in &world.metrics {
-            // How things stand each minute is no part of a story.
-            if matches!(metric.value, Measured::PricePerHour(_)) {
+            // Gauges that are published each minute are left out.
+            if matches!(metric.value, Measured::Costs(_)) {
                 continue;
             }
             let labels = metric.labels.iter();
@@ -98,14 +98,14 @@ fn text(event: &Event) -> String {
     )
 }
 
-/// Lines in the order they were first said; a line that comes again only counts.
+/// Lines in the order of their first occurrence; repetitions are only counted.
 #[derive(Default)]
-struct Said {
+struct Deduplicated {
     lines: Vec<(String, i64)>,
     again: BTreeMap<String, (usize, i64)>,
 }
 
-impl Said {
+impl Deduplicated {
     fn add(&mut self, at: i64, line: String) {
         match self.again.get_mut(&line) {
             Some((times, last)) => {

@@ -1,19 +1,19 @@
-//! The crash sweep: whatever call a process dies at, before or after the call took effect, the cluster ends in the same
-//! state once somebody runs again.
+//! Crash sweep of scaling: a process crashes at any port call, before or after the call took effect, and the cluster ends in the
+//! same state once a process runs again.
 
 use fakes::{CrashPoint, Tokens};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 
-/// Long enough for time-outs (5 min), garbage collection (two looks) and the sweep.
+/// Seconds that cover timeouts (5 min), garbage collection (two sweeps) and the sweep.
 const PATIENCE: i64 = 20 * 60;
 
-/// Scales up with a process that dies at `point`, and expects every pod to run and nothing to be left over.
+/// Scales up with a process that crashes at `point`, and expects every pod to be bound and nothing to be left over.
 async fn scale_up(point: u64, tokens: Tokens, relay: Relay) -> u64 {
     let mut rig = Rig::ready(relay).await;
     rig.sim.with(|world| {
         world.account.tokens = tokens;
         if tokens == Tokens::Ignored {
-            // Looking for what was launched finds nothing in time, so calls are repeated and launch twice.
+            // The lookup of launched instances finds nothing in time, so calls are repeated and launch twice.
             world.account.describe_lag = secs(150);
         }
         world.crash_point = CrashPoint::at(point);
@@ -32,7 +32,7 @@ async fn scale_up(point: u64, tokens: Tokens, relay: Relay) -> u64 {
         .await;
     assert!(
         clean.is_some(),
-        "point {point}: something is left over\n{:#?}\n{}",
+        "point {point}: objects are left\n{:#?}\n{}",
         rig.transcript,
         state(&rig)
     );
@@ -89,7 +89,7 @@ fn state(rig: &Rig) -> String {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point_of_a_scale_up_leaves_the_same_cluster() {
+async fn crash_at_any_point_of_a_scale_up_leaves_the_same_cluster() {
     let points = scale_up(u64::MAX, Tokens::Honoured, Relay::Watching).await;
     assert!(points > 100, "{points}");
     for point in 1..=points.min(POINTS_MAX) {
@@ -98,7 +98,7 @@ async fn a_crash_at_any_point_of_a_scale_up_leaves_the_same_cluster() {
 }
 
 #[tokio::test]
-async fn so_does_one_on_a_cloud_that_ignores_client_tokens() {
+async fn crash_on_a_cloud_that_ignores_client_tokens_leaves_the_same_cluster() {
     let points = scale_up(u64::MAX, Tokens::Ignored, Relay::Watching).await;
     for point in 1..=points.min(POINTS_MAX) {
         scale_up(point, Tokens::Ignored, Relay::Watching).await;
@@ -106,7 +106,7 @@ async fn so_does_one_on_a_cloud_that_ignores_client_tokens() {
 }
 
 #[tokio::test]
-async fn so_does_one_that_only_the_sweep_notices() {
+async fn crash_that_only_the_sweep_notices_leaves_the_same_cluster() {
     let points = scale_up(u64::MAX, Tokens::Honoured, Relay::Dead).await;
     for point in (1..=points.min(POINTS_MAX)).step_by(3) {
         scale_up(point, Tokens::Honoured, Relay::Dead).await;
@@ -114,12 +114,12 @@ async fn so_does_one_that_only_the_sweep_notices() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point_of_a_scale_down_leaves_nothing() {
+async fn crash_at_any_point_of_a_scale_down_leaves_nothing() {
     let points = scale_down(u64::MAX).await;
     for point in (1..=points).step_by(2) {
         scale_down(point).await;
     }
 }
 
-/// The first turns are where launches happen; later points repeat quiet turns.
+/// Launches happen in the first turns; later points only repeat idle turns.
 const POINTS_MAX: u64 = 600;

@@ -1,5 +1,5 @@
-//! What the housekeeper does besides waking lanes and collecting instances: prices, launch templates, instance profiles.
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+//! Work of the housekeeper besides waking lanes and collecting instances: prices, launch templates, instance profiles.
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use fakes::Fault;
 use ports::cluster::Unreadable;
@@ -21,13 +21,13 @@ fn with_templates(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn what_no_node_class_needs_is_collected_once_an_hour() {
+async fn unused_launch_templates_and_profiles_are_collected_once_an_hour() {
     let mut rig = Rig::ready(Relay::Dead).await;
     with_templates(&rig);
     let soon = sweep(&mut rig).await;
     assert_eq!(
         soon.collected, [""; 0],
-        "it was looked for when the cluster was new"
+        "the collection ran when the cluster was new"
     );
     rig.sim.advance(secs(3600));
     let report = sweep(&mut rig).await;
@@ -35,9 +35,9 @@ async fn what_no_node_class_needs_is_collected_once_an_hour() {
     assert_eq!(report.problems, [""; 0]);
 }
 
-/// A class that cannot be read needs its templates and its instance profile none the less.
+/// A NodeClass that cannot be parsed still needs its launch templates and its instance profile.
 #[tokio::test]
-async fn nothing_is_collected_while_a_node_class_cannot_be_read() {
+async fn nothing_is_collected_while_a_node_class_is_unreadable() {
     let mut rig = Rig::ready(Relay::Dead).await;
     with_templates(&rig);
     rig.sim.advance(secs(3600));
@@ -50,13 +50,16 @@ async fn nothing_is_collected_while_a_node_class_cannot_be_read() {
     });
     let report = sweep(&mut rig).await;
     assert_eq!(report.collected, [""; 0]);
-    let told = "gone cannot be read: invalid type";
+    let reported = "gone cannot be read: invalid type";
     let problems = &report.problems;
-    assert!(problems.iter().any(|one| one.contains(told)), "{report:?}");
+    assert!(
+        problems.iter().any(|problem| problem.contains(reported)),
+        "{report:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_list_that_fails_collects_nothing_and_stops_nothing() {
+async fn failing_list_collects_nothing_and_stops_no_sweep() {
     let mut rig = Rig::ready(Relay::Dead).await;
     with_templates(&rig);
     rig.sim.advance(secs(3600));
@@ -92,7 +95,7 @@ async fn prices_are_renewed_without_the_price_list_where_every_cluster_is_isolat
 }
 
 #[tokio::test]
-async fn prices_that_cannot_be_renewed_are_told_of_and_stop_no_wake() {
+async fn failing_price_refresh_is_reported_and_stops_no_wake() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.sim.advance(secs(600));
     rig.sim.fail_next("renew_prices", Fault::Denied);

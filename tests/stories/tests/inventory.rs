@@ -1,11 +1,11 @@
-//! Which tests stand for which group of behaviours that Karpenter's own tests pin: `docs/lifecycle-tests.md` is made here,
-//! and every test that it names exists.
+//! Maps groups of Karpenter's own tests to the tests here that cover them: generates `docs/lifecycle-tests.md` and checks that
+//! every named test exists.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 
 use expect_test::expect_file;
 
-/// A group of Karpenter's tests, and ours: folder or file, then the names of tests in it.
+/// A group of Karpenter's tests, and the tests here: a file and the names of tests in it.
 type Group = (
     &'static str,
     &'static [(&'static str, &'static [&'static str])],
@@ -16,13 +16,13 @@ const LIFECYCLE: &str = "shared/planner/src/lifecycle/tests.rs";
 const QUIET_TIME: &str = "shared/planner/src/lifecycle/tests/quiet_time.rs";
 const TERMINATE: &str = "shared/planner/src/terminate/tests.rs";
 const HEALTH: &str = "shared/planner/src/registration_health.rs";
-const BIRTHS: &str = "tests/stories/tests/lifecycle/births.rs";
-const BURIALS: &str = "tests/stories/tests/lifecycle/burials.rs";
+const REGISTRATION: &str = "tests/stories/tests/lifecycle/registration.rs";
+const TERMINATION: &str = "tests/stories/tests/lifecycle/termination.rs";
 const BY_HAND: &str = "tests/stories/tests/lifecycle/by_hand.rs";
 const BAD_INPUT: &str = "tests/stories/tests/lifecycle/bad_input.rs";
 const COLLECTING: &str = "tests/stories/tests/lifecycle/collecting.rs";
-const FIXED: &str = "tests/stories/tests/lifecycle/fixed.rs";
-const GATED: &str = "tests/stories/tests/lifecycle/gated.rs";
+const STATIC_CAPACITY: &str = "tests/stories/tests/lifecycle/static_capacity.rs";
+const FEATURE_GATES: &str = "tests/stories/tests/lifecycle/feature_gates.rs";
 const OVERLAYS: &str = "shared/planner/src/provision/overlays.rs";
 const BUFFERS: &str = "shared/planner/src/provision/buffers.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
@@ -39,15 +39,15 @@ const GROUPS: &[Group] = &[
             (
                 STORIES,
                 &[
-                    "a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod",
-                    "a_denied_launch_is_explained_on_the_node_claim_and_tried_again",
+                    "node_pool_without_capacity_leaves_no_node_claims_and_an_event_on_the_pod",
+                    "denied_launch_is_a_condition_of_the_node_claim_and_retried",
                 ],
             ),
             (
                 BY_HAND,
                 &[
-                    "it_is_protected_before_anything_is_launched_for_it",
-                    "nonsense_is_told_and_deleted_and_nothing_is_launched",
+                    "manual_node_claim_gets_its_finalizer_before_the_launch",
+                    "invalid_node_claim_is_reported_and_deleted_without_a_launch",
                 ],
             ),
         ],
@@ -63,7 +63,7 @@ const GROUPS: &[Group] = &[
                     "two_nodes_with_one_provider_id_are_rejected",
                 ],
             ),
-            (BIRTHS, &["a_node_is_told_of_step_by_step"]),
+            (REGISTRATION, &["each_step_of_a_node_claim_is_an_event"]),
         ],
     ),
     (
@@ -81,16 +81,13 @@ const GROUPS: &[Group] = &[
         &[
             (LIFECYCLE, &["launch_and_registration_time_out"]),
             (
-                BIRTHS,
+                REGISTRATION,
                 &[
-                    "an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unhealthy",
-                    "time_outs_are_settings",
+                    "instance_that_never_joins_times_out_and_two_make_the_node_pool_unhealthy",
+                    "launch_and_registration_timeouts_are_configurable",
                 ],
             ),
-            (
-                BAD_INPUT,
-                &["clocks_that_differ_by_five_minutes_keep_nodes_alive"],
-            ),
+            (BAD_INPUT, &["five_minutes_of_clock_skew_delete_no_node"]),
         ],
     ),
     (
@@ -109,10 +106,10 @@ const GROUPS: &[Group] = &[
                 ],
             ),
             (
-                BURIALS,
+                TERMINATION,
                 &[
-                    "what_a_user_deletes_is_drained_first_and_its_pods_find_another_node",
-                    "a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing",
+                    "deleted_node_claim_is_drained_and_its_pods_are_rescheduled",
+                    "deleting_a_node_pool_removes_its_nodes",
                 ],
             ),
         ],
@@ -126,15 +123,15 @@ const GROUPS: &[Group] = &[
             ),
             (
                 STORIES,
-                &["nodes_drift_when_what_they_were_made_with_changes"],
+                &["nodes_drift_when_their_node_pool_or_node_class_changes"],
             ),
         ],
     ),
     (
         "nodeclaim/expiration",
         &[(
-            BIRTHS,
-            &["an_expired_node_goes_at_its_time_and_its_pods_find_another"],
+            REGISTRATION,
+            &["expired_node_is_deleted_and_its_pods_are_rescheduled"],
         )],
     ),
     (
@@ -142,20 +139,20 @@ const GROUPS: &[Group] = &[
         &[(
             COLLECTING,
             &[
-                "a_node_claim_whose_instance_is_gone_goes",
-                "an_instance_that_no_node_claim_names_is_collected",
-                "an_empty_list_ends_nothing",
-                "a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing",
-                "a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing",
-                "what_the_brake_held_goes_once_a_person_approves_and_only_until_then",
+                "node_claim_of_a_terminated_instance_is_deleted",
+                "instance_without_a_node_claim_is_collected",
+                "empty_instance_list_terminates_nothing",
+                "failing_instance_list_terminates_nothing",
+                "restored_etcd_without_the_newest_node_claims_terminates_nothing",
+                "braked_instances_are_terminated_only_with_approval",
             ],
         )],
     ),
     (
         "nodeclaim/consistency",
         &[(
-            BIRTHS,
-            &["a_node_with_less_than_was_bought_is_told_of_and_stays"],
+            REGISTRATION,
+            &["node_with_less_capacity_than_its_instance_type_is_reported_and_stays"],
         )],
     ),
     (
@@ -178,53 +175,50 @@ const GROUPS: &[Group] = &[
                 ],
             ),
             (
-                BURIALS,
+                TERMINATION,
                 &[
-                    "deleting_a_node_is_deleting_its_node_claim",
-                    "an_instance_that_ends_under_our_feet_takes_its_node_with_it",
-                    "a_node_that_vanishes_under_our_feet_joins_again",
-                    "pods_that_tolerate_the_taint_stay_to_the_end",
-                    "a_pod_that_ignores_its_end_holds_its_node_a_minute_longer",
-                    "volumes_leave_before_the_instance_does",
+                    "deleting_a_node_deletes_its_node_claim",
+                    "externally_terminated_instance_removes_its_node_and_node_claim",
+                    "vanished_node_object_registers_again",
+                    "pods_that_tolerate_the_disruption_taint_are_not_evicted",
+                    "stuck_terminating_pod_delays_termination_by_a_minute",
+                    "volumes_are_detached_before_termination",
                 ],
             ),
-            (
-                BAD_INPUT,
-                &["the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothing_else"],
-            ),
+            (BAD_INPUT, &["foreign_finalizer_keeps_only_the_node_object"]),
         ],
     ),
     (
         "node/termination/terminator: eviction and force",
         &[(
-            BURIALS,
+            TERMINATION,
             &[
-                "a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing",
-                "two_budgets_on_one_pod_hold_up_its_node_and_are_told_of",
-                "do_not_disrupt_holds_until_the_termination_grace_period_demands_the_node",
+                "blocking_budget_delays_a_drain_with_few_retries",
+                "pod_with_two_budgets_blocks_its_drain_and_is_an_event",
+                "do_not_disrupt_pod_stays_until_the_termination_grace_period_ends",
             ],
         )],
     ),
     (
         "node/health",
         &[(
-            BIRTHS,
+            REGISTRATION,
             &[
-                "a_node_that_stays_silent_is_replaced_whatever_runs_on_it",
-                "when_many_nodes_fall_silent_none_is_replaced",
-                "without_the_gate_a_silent_node_stays",
+                "unready_node_is_repaired_regardless_of_its_pods",
+                "many_unready_nodes_suspend_repair",
+                "unready_node_stays_without_the_node_repair_gate",
             ],
         )],
     ),
     (
         "static/provisioning, static/deprovisioning, state/statenodepool",
         &[(
-            FIXED,
+            STATIC_CAPACITY,
             &[
-                "a_static_node_pool_has_its_nodes_without_any_pod",
-                "a_node_that_goes_is_made_good",
-                "its_limit_counts_nodes_that_are_leaving",
-                "without_the_gate_it_has_none",
+                "static_node_pool_has_its_nodes_without_pods",
+                "removed_node_of_a_static_node_pool_is_replaced",
+                "static_node_pool_limit_counts_terminating_nodes",
+                "static_node_pool_has_no_nodes_without_the_gate",
             ],
         )],
     ),
@@ -239,10 +233,10 @@ const GROUPS: &[Group] = &[
                 ],
             ),
             (
-                GATED,
+                FEATURE_GATES,
                 &[
-                    "an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says_so",
-                    "without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing",
+                    "overlay_prices_decide_launches_and_invalid_overlays_have_a_condition",
+                    "gated_kinds_without_gate_or_crd_are_ignored",
                 ],
             ),
         ],
@@ -255,20 +249,17 @@ const GROUPS: &[Group] = &[
                 &["buffer_is_the_larger_of_replicas_and_percentage_within_limits"],
             ),
             (
-                GATED,
+                FEATURE_GATES,
                 &[
-                    "a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_come",
-                    "a_buffer_that_cannot_be_resolved_or_is_empty_says_so",
+                    "capacity_buffer_has_a_node_before_any_pod_and_yields_to_pods",
+                    "unresolvable_or_empty_capacity_buffer_has_a_condition",
                 ],
             ),
         ],
     ),
     (
         "nodepool/hash",
-        &[(
-            STORIES,
-            &["taking_over_from_another_version_drifts_nothing"],
-        )],
+        &[(STORIES, &["hash_version_change_drifts_nothing"])],
     ),
     (
         "nodepool/registrationhealth, state/nodepoolhealth",
@@ -294,7 +285,7 @@ const GROUPS: &[Group] = &[
     (
         "nodepool/readiness, nodepool/validation",
         &[
-            (BIRTHS, &["a_node_pool_that_becomes_ready_is_told_of"]),
+            (REGISTRATION, &["node_pool_readiness_is_an_event"]),
             (
                 "shared/api/src/validation/node_pool.rs",
                 &[
@@ -334,12 +325,12 @@ const GROUPS: &[Group] = &[
         "events: once, and none is lost",
         &[
             (
-                BIRTHS,
-                &["events_that_one_turn_leaves_are_posted_by_later_ones"],
+                REGISTRATION,
+                &["events_beyond_the_share_of_a_turn_are_posted_by_later_turns"],
             ),
             (
                 WARNINGS,
-                &["what_a_selector_finds_exhausted_is_told_once_and_stops_nothing"],
+                &["exhausted_selector_results_are_one_event_and_block_nothing"],
             ),
         ],
     ),
@@ -371,9 +362,9 @@ const GROUPS: &[Group] = &[
         &[(
             DELETED,
             &[
-                "what_it_leaves_is_collected_after_a_day",
-                "one_that_is_there_again_loses_nothing",
-                "one_that_does_not_answer_or_lets_nobody_in_is_not_gone",
+                "instances_of_a_deleted_cluster_are_collected_after_a_day",
+                "reappearing_cluster_keeps_its_instances",
+                "unreachable_or_denied_cluster_is_not_deleted",
             ],
         )],
     ),
@@ -416,8 +407,8 @@ fn every_group_has_tests_that_exist() {
     expect_file![root.join("docs/lifecycle-tests.md")].assert_eq(&page);
 }
 
-/// Sweeps, interleavings and refusals compare ends, which need no page; stories of hundreds of nodes would fill one.
-const WITHOUT_PAGES: [&str; 7] = [
+/// Modules whose tests have no transcript: they compare end states, or their hundreds of nodes would make one unreadable.
+const WITHOUT_TRANSCRIPTS: [&str; 7] = [
     "admission",
     "crashes",
     "main",
@@ -428,13 +419,13 @@ const WITHOUT_PAGES: [&str; 7] = [
 ];
 
 #[test]
-fn every_lifecycle_story_has_its_page_and_every_page_its_story() {
+fn lifecycle_tests_and_transcripts_correspond() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut stories = BTreeSet::new();
     for file in fs::read_dir(root.join("tests/lifecycle")).unwrap() {
         let file = file.unwrap().path();
         let module = file.file_stem().unwrap().to_str().unwrap().to_owned();
-        if WITHOUT_PAGES.contains(&module.as_str()) {
+        if WITHOUT_TRANSCRIPTS.contains(&module.as_str()) {
             continue;
         }
         let text = fs::read_to_string(file).unwrap();

@@ -1,9 +1,6 @@
-//! What turns leave for later: records that are found by what they are about, and what was seen, to be planned again.
+//! The journal: records are found by subject, and recorded snapshots can be planned again.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests fail as tests do, by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic on failure")]
 
 use fakes::Fault;
 use jiff::Timestamp;
@@ -12,7 +9,7 @@ use ports::{Archive, Journal, journal::JournalQuery};
 use stories::{Relay, Rig, all_bound, secs};
 use turns::Report;
 
-/// The records of the story, oldest first.
+/// Records of the test, oldest first.
 async fn records(rig: &Rig, about: Option<Subject>) -> Vec<Report> {
     let wanted = JournalQuery {
         about,
@@ -21,13 +18,16 @@ async fn records(rig: &Rig, about: Option<Subject>) -> Vec<Report> {
         most: 1_000,
     };
     let found = rig.sim.latest(&Rig::cluster(), &wanted).await.unwrap();
-    let mut read: Vec<Report> = found.iter().map(|one| Report::read(one).unwrap()).collect();
+    let mut read: Vec<Report> = found
+        .iter()
+        .map(|entry| Report::read(entry).unwrap())
+        .collect();
     read.reverse();
     read
 }
 
 #[tokio::test]
-async fn a_pod_can_be_asked_about() {
+async fn journal_records_are_found_by_pod() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -35,46 +35,49 @@ async fn a_pod_can_be_asked_about() {
         let pod = world.api.pods.values().next().unwrap();
         (pod.key.clone(), pod.node_name.clone().unwrap())
     });
-    let told = records(&rig, Some(Subject::Pod(pod))).await;
-    let bought = told.iter().find(|report| !report.launched.is_empty());
-    let bought = bought.expect("the turn that bought its node");
-    assert_eq!(bought.lane, Lane::Provisioner);
-    let mut claim = bought.planned.iter().flat_map(|line| &line.about);
-    let claim = claim.find(|one| matches!(one, Subject::NodeClaim(_)));
+    let reported = records(&rig, Some(Subject::Pod(pod))).await;
+    let launched = reported.iter().find(|report| !report.launched.is_empty());
+    let launched = launched.expect("the turn that launched its node");
+    assert_eq!(launched.lane, Lane::Provisioner);
+    let mut claim = launched.planned.iter().flat_map(|line| &line.about);
+    let claim = claim.find(|subject| matches!(subject, Subject::NodeClaim(_)));
     let of_node = records(&rig, Some(Subject::Node(node))).await;
     let mut of_node = of_node.iter().flat_map(Report::about);
     assert!(
-        of_node.any(|one| Some(one) == claim),
+        of_node.any(|subject| Some(subject) == claim),
         "the node is found by its name, and leads to its NodeClaim"
     );
 }
 
 #[tokio::test]
-async fn what_a_turn_saw_is_planned_again_to_the_same_end() {
+async fn recorded_snapshot_replans_to_the_same_decision() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
-    let told = records(&rig, None).await;
-    let bought = told.iter().find(|report| !report.launched.is_empty());
-    let bought = bought.expect("the turn that bought nodes");
-    let name = bought.snapshot.as_ref().expect("what it saw is kept");
+    let reported = records(&rig, None).await;
+    let launched = reported.iter().find(|report| !report.launched.is_empty());
+    let launched = launched.expect("the turn that launched nodes");
+    let name = launched
+        .snapshot
+        .as_ref()
+        .expect("the snapshot is recorded");
     let packed = rig.sim.get(name).await.unwrap().unwrap();
     let snapshot = turns::journal::unpack(&packed).unwrap();
     let plan = planner::provision(&snapshot, rig.world.share);
     let again: Vec<&str> = plan
         .actions
         .iter()
-        .map(|one| one.because.as_str())
+        .map(|decision| decision.because.as_str())
         .collect();
     assert!(!again.is_empty());
-    for (line, because) in bought.planned.iter().zip(&again) {
+    for (line, because) in launched.planned.iter().zip(&again) {
         assert!(line.ends_with(because), "{line} / {because}");
     }
-    assert_eq!(bought.planned.len(), again.len());
+    assert_eq!(launched.planned.len(), again.len());
 }
 
 #[tokio::test]
-async fn what_lasts_is_recorded_every_ten_minutes() {
+async fn persistent_state_is_recorded_every_ten_minutes() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         let pools = world.api.node_pools.values_mut();
@@ -87,17 +90,17 @@ async fn what_lasts_is_recorded_every_ten_minutes() {
     let pod = rig
         .sim
         .with(|world| world.api.pods.values().next().unwrap().key.clone());
-    let told = records(&rig, Some(Subject::Pod(pod))).await;
+    let reported = records(&rig, Some(Subject::Pod(pod))).await;
     assert!(
-        (2..=4).contains(&told.len()),
+        (2..=4).contains(&reported.len()),
         "{:#?}",
-        told.iter().map(|report| report.at).collect::<Vec<_>>()
+        reported.iter().map(|report| report.at).collect::<Vec<_>>()
     );
-    assert!(told.iter().all(|report| report.unplaced.len() == 1));
+    assert!(reported.iter().all(|report| report.unplaced.len() == 1));
 }
 
 #[tokio::test]
-async fn a_quiet_cluster_is_kept_once_an_hour() {
+async fn idle_cluster_is_recorded_once_an_hour() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -108,11 +111,11 @@ async fn a_quiet_cluster_is_kept_once_an_hour() {
     let snapshots = kept(&rig) - before;
     assert!((2..=4).contains(&snapshots), "{snapshots}");
     let recorded = records(&rig, None).await.len() - recorded;
-    assert_eq!(recorded, snapshots, "nothing else was worth a record");
+    assert_eq!(recorded, snapshots, "there is no other record");
 }
 
 #[tokio::test]
-async fn a_journal_that_cannot_be_written_stops_nothing() {
+async fn failing_journal_stops_no_turn() {
     let mut rig = Rig::ready(Relay::Watching).await;
     for call in ["record", "archive"] {
         for _ in 0..20 {
@@ -121,12 +124,12 @@ async fn a_journal_that_cannot_be_written_stops_nothing() {
     }
     rig.scale(3);
     assert!(rig.until(secs(180), all_bound).await.is_some());
-    let said = rig.transcript.iter().any(|line| line.contains("journal"));
-    assert!(said, "{:#?}", rig.transcript);
+    let reported = rig.transcript.iter().any(|line| line.contains("journal"));
+    assert!(reported, "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn an_interrupted_node_can_be_asked_about() {
+async fn journal_records_are_found_by_interrupted_node() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -139,8 +142,8 @@ async fn an_interrupted_node_can_be_asked_about() {
     rig.announce(&instance, kind, Some(secs(120)))
         .await
         .unwrap();
-    let told = records(&rig, Some(Subject::Node(node))).await;
-    let warned = told.last().unwrap();
+    let reported = records(&rig, Some(Subject::Node(node))).await;
+    let warned = reported.last().unwrap();
     assert_eq!(warned.lane, Lane::Interruption);
     let line = warned.planned.first().unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! How turns come to see a cluster's pods: as its relay publishes them, or, at any doubt, from the API server itself.
+//! Sources of a cluster's pods: the view that its relay publishes, or the API server if the view is in doubt.
 
 use jiff::SignedDuration;
 use model::{Lane, PodKey, Wake};
@@ -17,7 +17,7 @@ async fn publishing(prepare: fn(&mut Publishing)) -> Rig {
     rig
 }
 
-/// Ten pods come, and find nodes. Says where the turns that bought them had seen the pods.
+/// Creates ten pods that get nodes, and returns the sources of the pods for the turns that launched them.
 async fn ten_pods_come(rig: &mut Rig) -> Vec<PodsFrom> {
     rig.reads.clear();
     rig.scale(10);
@@ -29,7 +29,7 @@ async fn ten_pods_come(rig: &mut Rig) -> Vec<PodsFrom> {
 }
 
 #[tokio::test]
-async fn nodes_are_bought_for_pods_that_the_relay_published() {
+async fn nodes_are_launched_for_pods_of_the_view() {
     let mut rig = publishing(|_| {}).await;
     let seen = ten_pods_come(&mut rig).await;
     assert!(
@@ -37,18 +37,14 @@ async fn nodes_are_bought_for_pods_that_the_relay_published() {
         "{seen:?} {:?}",
         rig.complaints
     );
-    assert_eq!(
-        rig.complaints,
-        Vec::<String>::new(),
-        "nothing is wrong with it"
-    );
+    assert_eq!(rig.complaints, Vec::<String>::new(), "the node is healthy");
 }
 
 #[tokio::test]
-async fn a_function_that_is_warm_reads_only_what_is_new() {
+async fn warm_function_reads_only_new_view_versions() {
     let mut rig = publishing(|_| {}).await;
     ten_pods_come(&mut rig).await;
-    // The full state is gone: who has read it does not need it any more.
+    // The full state is deleted: a function that has read it needs only newer versions.
     rig.sim.with(|world| {
         let full = world.ledger.archive.keys().next().cloned();
         world.ledger.archive.remove(&full.unwrap());
@@ -59,23 +55,23 @@ async fn a_function_that_is_warm_reads_only_what_is_new() {
     assert_eq!(rig.complaints, Vec::<String>::new());
 }
 
-/// Whatever is wrong with the view, pods are listed, it is told, and the nodes come.
-async fn falls_to_lists(prepare: fn(&mut Publishing), told: &str) {
+/// With a corrupted view, pods are listed, a warning names the cause, and the nodes are launched.
+async fn falls_to_lists(prepare: fn(&mut Publishing), reported: &str) {
     let mut rig = publishing(prepare).await;
     let seen = ten_pods_come(&mut rig).await;
     assert_eq!(seen.first(), Some(&PodsFrom::ApiServer));
     let complaint = rig
         .complaints
         .iter()
-        .find(|complaint| complaint.contains(told));
-    assert!(complaint.is_some(), "{told}: {:?}", rig.complaints);
+        .find(|complaint| complaint.contains(reported));
+    assert!(complaint.is_some(), "{reported}: {:?}", rig.complaints);
 }
 
 #[tokio::test]
-async fn garbage_in_the_bucket_is_not_believed() {
+async fn corrupt_view_falls_back_to_lists() {
     falls_to_lists(
         |relay| {
-            relay.spoil = |_, world| {
+            relay.corrupt = |_, world| {
                 for object in world.ledger.archive.values_mut() {
                     *object = b"garbage".to_vec();
                 }
@@ -93,67 +89,67 @@ fn fill_with(object: &[u8], world: &mut fakes::World) {
 }
 
 #[tokio::test]
-async fn view_that_is_too_large_is_not_read() {
+async fn oversized_view_falls_back_to_lists() {
     falls_to_lists(
         |relay| {
-            relay.spoil = |_, world| fill_with(&vec![0; FULL_BYTES_MAX + 1], world);
+            relay.corrupt = |_, world| fill_with(&vec![0; FULL_BYTES_MAX + 1], world);
         },
         "it has more than 33554432 bytes",
     )
     .await;
 }
 
-/// A view that killed one function, or took it long, is not tried by each turn.
+/// A view that crashed or delayed one function is not read again by each turn.
 #[tokio::test]
-async fn view_that_was_refused_is_not_read_again() {
+async fn rejected_view_is_not_read_again() {
     falls_to_lists(
-        |relay| relay.spoil = |_, world| fill_with(b"garbage", world),
+        |relay| relay.corrupt = |_, world| fill_with(b"garbage", world),
         "it was refused before",
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_version_that_is_missing_is_not_missed() {
+async fn missing_view_version_falls_back_to_lists() {
     falls_to_lists(
-        |relay| relay.spoil = |_, world| world.ledger.archive.clear(),
+        |relay| relay.corrupt = |_, world| world.ledger.archive.clear(),
         "is missing",
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_version_that_was_not_announced_is_not_read() {
+async fn unannounced_view_version_is_not_read() {
     falls_to_lists(
-        |relay| relay.spoil = |pointer, _| pointer.digest = "0".repeat(64),
+        |relay| relay.corrupt = |pointer, _| pointer.digest = "0".repeat(64),
         "is not the one that was announced",
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_relay_whose_clock_is_an_hour_off_is_told_so() {
-    for spoil in [
+async fn relay_with_an_hour_of_clock_skew_is_reported() {
+    for corrupt in [
         (|pointer, _| pointer.at -= SignedDuration::from_hours(1))
             as fn(&mut model::view::ViewPointer, &mut fakes::World),
         |pointer, _| pointer.at += SignedDuration::from_hours(1),
     ] {
         let mut rig = publishing(|_| {}).await;
-        rig.publishing.as_mut().unwrap().spoil = spoil;
+        rig.publishing.as_mut().unwrap().corrupt = corrupt;
         let seen = ten_pods_come(&mut rig).await;
         assert_eq!(seen.first(), Some(&PodsFrom::ApiServer));
         assert!(
             rig.complaints
                 .iter()
-                .any(|told| told.contains("its clock is wrong"))
+                .any(|reported| reported.contains("its clock is wrong"))
         );
     }
 }
 
 #[tokio::test]
-async fn a_view_that_lags_behind_what_was_counted_is_not_read() {
+async fn stale_view_falls_back_to_lists() {
     let mut rig = publishing(|relay| {
-        relay.spoil = |pointer, _| pointer.counters.clear();
+        relay.corrupt = |pointer, _| pointer.counters.clear();
     })
     .await;
     let seen = ten_pods_come(&mut rig).await;
@@ -161,23 +157,23 @@ async fn a_view_that_lags_behind_what_was_counted_is_not_read() {
     assert_eq!(
         rig.complaints,
         Vec::<String>::new(),
-        "the next version is on its way"
+        "a lagging view is no warning"
     );
 }
 
 #[tokio::test]
-async fn a_relay_that_makes_pods_up_buys_nothing() {
+async fn relay_that_invents_pods_launches_nothing() {
     let mut rig = publishing(|_| {}).await;
-    rig.publishing.as_mut().unwrap().lie = |pods| {
-        let mut made_up = model::pod::Pod {
+    rig.publishing.as_mut().unwrap().falsify = |pods| {
+        let mut invented = model::pod::Pod {
             key: PodKey::new("default", "made-up"),
             uid: "made-up".into(),
             unschedulable: true,
             ..model::pod::Pod::default()
         };
-        made_up.scheduler_name = "default-scheduler".into();
-        made_up.requests = stories::cpu(stories::POD);
-        pods.push(made_up);
+        invented.scheduler_name = "default-scheduler".into();
+        invented.requests = stories::cpu(stories::POD);
+        pods.push(invented);
     };
     rig.pass(SignedDuration::from_secs(30)).await;
     rig.sim.with(|world| {
@@ -185,33 +181,33 @@ async fn a_relay_that_makes_pods_up_buys_nothing() {
         world.wakes.push((world.now, wake));
     });
     rig.pass(SignedDuration::from_mins(5)).await;
-    let bought = rig.sim.with(|world| world.account.instances.len());
+    let launched = rig.sim.with(|world| world.account.instances.len());
     assert_eq!(
-        bought, 0,
+        launched, 0,
         "launches read their pods again: {:#?}",
         rig.transcript
     );
 }
 
 #[tokio::test]
-async fn a_relay_that_hides_pods_empties_no_node() {
+async fn relay_that_hides_pods_removes_no_node() {
     let mut rig = publishing(|_| {}).await;
     ten_pods_come(&mut rig).await;
     let before = rig.sim.with(|world| world.api.pods.clone());
     rig.reads.clear();
-    rig.publishing.as_mut().unwrap().lie = Vec::clear;
+    rig.publishing.as_mut().unwrap().falsify = Vec::clear;
     rig.pass(SignedDuration::from_mins(30)).await;
     let after = rig.sim.with(|world| world.api.pods.clone());
     assert_eq!(
         before.keys().collect::<Vec<_>>(),
         after.keys().collect::<Vec<_>>(),
-        "what ends is decided by what the API server says"
+        "removals are decided by the API server's lists"
     );
     let looked_again =
         |read: &stories::Read| read.lane == Lane::Disruption && read.pods == PodsFrom::ApiServer;
     assert!(
         rig.reads.iter().any(looked_again),
-        "and that is what the turn tells of: {:?}",
+        "the turn reports the mismatch: {:?}",
         rig.reads
     );
     assert_eq!(rig.errors, Vec::<String>::new());

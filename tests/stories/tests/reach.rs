@@ -1,5 +1,5 @@
 //! Two sets of functions over one ledger: those of the public reach, and those within a VPC (docs/design.md#reach).
-#![expect(clippy::unwrap_used, reason = "what is not there fails the test")]
+#![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use model::{InstanceId, InterruptionKind, Lane, launch::Instance};
 use stories::{Relay, Rig, all_bound, secs};
@@ -7,7 +7,7 @@ use turns::{InterruptionReport, Outcome, SweepReport, World};
 
 const REACH: &str = "vpc:vpc-1";
 
-/// The cluster can be reached from within a VPC only, and so far nobody works there.
+/// A cluster that can be reached only from within a VPC, in which no functions run yet.
 async fn behind_a_vpc() -> Rig {
     let rig = Rig::ready(Relay::Dead).await;
     rig.sim.with(|world| {
@@ -21,7 +21,7 @@ async fn behind_a_vpc() -> Rig {
     rig
 }
 
-/// The functions of the VPC, over the same ledger.
+/// The functions within the VPC, over the same ledger.
 fn within(rig: &Rig) -> World {
     World {
         reach: REACH.to_owned(),
@@ -47,16 +47,16 @@ async fn each_housekeeper_wakes_the_clusters_of_its_reach() {
     rig.sim.advance(secs(60));
     let report = sweep(&mut rig, &outside).await;
     assert_eq!(report.woken, [""; 0]);
-    assert_eq!(report.alarms, [""; 0], "its lanes looked a minute ago");
+    assert_eq!(report.alarms, [""; 0], "the lanes had a turn a minute ago");
     let report = sweep(&mut rig, &inside).await;
     assert!(!report.woken.is_empty(), "{report:?}");
 }
 
 #[tokio::test]
-async fn a_cluster_whose_reach_nobody_serves_is_told() {
+async fn cluster_of_an_unserved_reach_is_reported() {
     let mut rig = behind_a_vpc().await;
     let outside = rig.world.clone();
-    // Its lanes are due from now on, and nobody looks.
+    // The cluster's lanes are due from now on, and no housekeeper serves them.
     sweep(&mut rig, &outside).await;
     rig.sim.advance(secs(20 * 60));
     let report = sweep(&mut rig, &outside).await;
@@ -75,14 +75,14 @@ async fn prices_and_the_registry_are_read_outside_vpcs_only() {
     let asked = |rig: &Rig| rig.sim.with(|world| world.looked_up.len());
     let before = asked(&rig);
     rig.sim.advance(secs(60));
-    // The ledger still says that the cluster is public: only the other housekeeper reads the registry.
+    // The ledger still has the cluster as public, because only the other housekeeper reads the registry.
     let report = sweep(&mut rig, &inside).await;
     assert_eq!(report.woken, [""; 0]);
     assert_eq!(asked(&rig), before);
 }
 
 #[tokio::test]
-async fn wake_for_a_cluster_of_another_reach_is_done_without_a_turn_and_the_remedy_named() {
+async fn wake_for_a_cluster_of_another_reach_is_consumed_with_a_warning() {
     let mut rig = behind_a_vpc().await;
     let outside = rig.world.clone();
     sweep(&mut rig, &outside).await;
@@ -105,11 +105,11 @@ async fn wake_for_a_cluster_of_another_reach_is_done_without_a_turn_and_the_reme
         panic!("{report:?}")
     };
     assert!(why.contains("queues of its own reach"));
-    assert!(lanes(&rig) == before, "no lane is taken");
+    assert!(lanes(&rig) == before, "no lease is taken");
 }
 
 #[tokio::test]
-async fn a_warning_is_on_record_wherever_it_arrives_and_acted_on_within_reach() {
+async fn notice_is_recorded_in_any_reach_and_acted_on_within_its_own() {
     let mut rig = behind_a_vpc().await;
     let (outside, inside) = (rig.world.clone(), within(&rig));
     sweep(&mut rig, &outside).await;
@@ -131,7 +131,10 @@ async fn a_warning_is_on_record_wherever_it_arrives_and_acted_on_within_reach() 
         .sim
         .with(|world| world.ledger.of(&Rig::cluster()).notices.len());
     assert_eq!(notices, 1);
-    assert!(!rig.sim.with(ends), "they cannot reach the API server");
+    assert!(
+        !rig.sim.with(ends),
+        "functions outside the VPC cannot reach the API server"
+    );
 
     rig.world = inside;
     let answer = rig.announce(&instance, kind, deadline).await.unwrap();

@@ -1,4 +1,4 @@
-//! What must not get out of a cluster, and who must not get in (docs/SECURITY.md).
+//! Secrets that must not leave a cluster, and access that must be denied (docs/SECURITY.md).
 
 use model::{ClusterName, Lane};
 use stories::{Relay, Rig, all_bound, all_gone, secs};
@@ -17,7 +17,7 @@ async fn user_data_stays_between_the_ec2_node_class_and_ec2() {
     assert!(rig.until(secs(300), all_bound).await.is_some());
     rig.scale(0);
     assert!(rig.until(secs(900), all_gone).await.is_some());
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
         let records: Vec<String> = rows
             .journal
@@ -33,7 +33,7 @@ async fn user_data_stays_between_the_ec2_node_class_and_ec2() {
         let events: Vec<String> = events.map(|event| format!("{event:?}")).collect();
         [records, seen, events, rig.transcript.clone()]
     });
-    for kind in told {
+    for kind in reported {
         assert!(!kind.is_empty());
         let leak = kind.iter().find(|text| text.contains(SECRET));
         assert_eq!(leak, None);
@@ -41,7 +41,7 @@ async fn user_data_stays_between_the_ec2_node_class_and_ec2() {
 }
 
 #[tokio::test]
-async fn a_wake_for_a_cluster_that_nobody_registered_does_nothing() {
+async fn wake_for_an_unregistered_cluster_does_nothing() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.scale(3);
     let other = ClusterName::from("other");

@@ -1,4 +1,4 @@
-//! Stories: many turns, time passes.
+//! End-to-end behaviour over many turns in virtual time.
 
 use fakes::Fault;
 use model::{CapacityType, experience::ZonalShift, ledger::IntentState};
@@ -6,7 +6,7 @@ use ports::cluster::EventTarget;
 use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
 
 #[tokio::test]
-async fn pods_come_and_go_and_nodes_follow() {
+async fn nodes_follow_the_number_of_pods() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(10);
     let took = rig.until(secs(180), all_bound).await;
@@ -73,7 +73,7 @@ async fn pods_come_and_go_and_nodes_follow() {
 }
 
 #[tokio::test]
-async fn without_the_relay_the_sweep_finds_the_work() {
+async fn sweep_finds_pending_pods_without_the_relay() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.scale(4);
     let took = rig.until(secs(300), all_bound).await;
@@ -94,7 +94,7 @@ async fn missing_capacity_is_remembered_and_planned_around_in_the_same_turn() {
                 zone.into(),
             ));
         }
-        // The request offers every type that is big enough; keep it to the one that fails.
+        // The request offers every type that is large enough; only the failing one is kept.
         world.catalog.retain(|kind| kind.name != "m5.2xlarge");
     });
     rig.scale(1);
@@ -116,7 +116,7 @@ async fn missing_capacity_is_remembered_and_planned_around_in_the_same_turn() {
 }
 
 #[tokio::test]
-async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
+async fn node_pool_without_capacity_leaves_no_node_claims_and_an_event_on_the_pod() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         for kind in ["m5.large", "m5.xlarge", "m5.2xlarge"] {
@@ -137,15 +137,16 @@ async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
             "{:?}",
             world.api.node_claims
         );
-        let said: Vec<&str> = world
+        let reported: Vec<&str> = world
             .api
             .events
             .iter()
             .map(|event| event.reason.as_str())
             .collect();
         assert!(
-            said.contains(&"InsufficientCapacityError") && said.contains(&"FailedScheduling"),
-            "{said:?}"
+            reported.contains(&"InsufficientCapacityError")
+                && reported.contains(&"FailedScheduling"),
+            "{reported:?}"
         );
         let to_pods = world.api.events.iter().filter(|event| {
             matches!(event.about, EventTarget::Pod(..))
@@ -154,11 +155,11 @@ async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
         let to_pods: Vec<&str> = to_pods.map(|event| event.message.as_str()).collect();
         assert!(
             to_pods.len() == 1 && to_pods[0].contains("nominated for this pod, failed to launch"),
-            "the owner of the pod is told why it goes on waiting: {to_pods:?}"
+            "the event explains why the pod stays pending: {to_pods:?}"
         );
         assert!(
             world.account.requests.len() <= 3,
-            "what failed is not asked again: {}",
+            "failed offerings are not requested again: {}",
             world.account.requests.len()
         );
         world.account.no_capacity.clear();
@@ -168,16 +169,16 @@ async fn a_pool_without_any_capacity_leaves_no_claims_and_says_so_on_the_pod() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_one_turns_share_is_said_and_served_by_the_next_turn() {
+async fn pods_beyond_the_share_of_a_turn_are_reported_and_served_by_the_next() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.world.share.launches = 2;
-    // A node each.
+    // The pods need a node each.
     rig.sim.with(|world| world.api.scale("web", 5, cpu(5_000)));
     let all_launched = |world: &mut fakes::World| world.account.alive().count() == 5;
     let took = rig.until(secs(30), all_launched).await;
     assert!(
         took.is_some_and(|took| took < 10),
-        "nobody waits for the sweep: {took:?} {:#?}",
+        "no pod waits for the sweep: {took:?} {:#?}",
         rig.transcript
     );
     assert_eq!(rig.postponed, [3, 1], "{:#?}", rig.transcript);
@@ -186,7 +187,7 @@ async fn what_is_beyond_one_turns_share_is_said_and_served_by_the_next_turn() {
 }
 
 #[tokio::test]
-async fn a_small_pod_is_served_in_the_turn_in_which_many_large_ones_find_no_capacity() {
+async fn small_pod_is_served_in_a_turn_in_which_large_pods_find_no_capacity() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.world.share.pods = 10;
     rig.sim.with(|world| {
@@ -215,12 +216,12 @@ async fn a_small_pod_is_served_in_the_turn_in_which_many_large_ones_find_no_capa
     assert_eq!(
         rig.postponed.first(),
         Some(&41),
-        "of fifty large pods and a small one, ten are looked at"
+        "ten of fifty large pods and a small one are considered"
     );
 }
 
 #[tokio::test]
-async fn a_denied_launch_is_explained_on_the_node_claim_and_tried_again() {
+async fn denied_launch_is_a_condition_of_the_node_claim_and_retried() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.fail_next("launch", Fault::Denied);
     rig.scale(1);
@@ -252,7 +253,7 @@ async fn a_denied_launch_is_explained_on_the_node_claim_and_tried_again() {
 }
 
 #[tokio::test]
-async fn a_hand_made_node_claim_is_launched() {
+async fn manual_node_claim_is_launched() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     rig.until(secs(180), all_bound).await;
@@ -279,7 +280,7 @@ async fn a_hand_made_node_claim_is_launched() {
 }
 
 #[tokio::test]
-async fn an_interrupted_node_is_drained_and_its_pods_find_another() {
+async fn interrupted_node_is_drained_and_its_pods_are_rescheduled() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(2);
     rig.until(secs(180), all_bound).await;
@@ -309,7 +310,7 @@ async fn an_interrupted_node_is_drained_and_its_pods_find_another() {
 }
 
 #[tokio::test]
-async fn shadow_mode_plans_and_does_nothing() {
+async fn shadow_mode_plans_without_acting() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         world.registry[0].body = Ok(serde_json::json!({"type": "endpoint", "mode": "shadow"}));
@@ -322,7 +323,7 @@ async fn shadow_mode_plans_and_does_nothing() {
         rig.transcript
             .iter()
             .any(|line| line.contains("provisioner")),
-        "the journal says what would be done: {:#?}",
+        "the journal records the suppressed actions: {:#?}",
         rig.transcript
     );
     rig.sim.with(|world| {
@@ -332,7 +333,7 @@ async fn shadow_mode_plans_and_does_nothing() {
     });
 }
 
-/// The NodeClaims' annotations of this key.
+/// Values of this annotation on all NodeClaims.
 fn annotations(rig: &Rig, key: &str) -> Vec<Option<String>> {
     rig.sim.with(|world| {
         let claims = world.api.node_claims.values();
@@ -342,7 +343,7 @@ fn annotations(rig: &Rig, key: &str) -> Vec<Option<String>> {
     })
 }
 
-/// Why the only NodeClaim has drifted, if it has.
+/// Reason of the only NodeClaim's drift, if it has drifted.
 fn drift(world: &mut fakes::World) -> Option<String> {
     let claim = world.api.node_claims.values().next()?;
     let drifted = claim.condition("Drifted")?;
@@ -350,9 +351,9 @@ fn drift(world: &mut fakes::World) -> Option<String> {
 }
 
 #[tokio::test]
-async fn nodes_drift_when_what_they_were_made_with_changes() {
+async fn nodes_drift_when_their_node_pool_or_node_class_changes() {
     let mut rig = Rig::ready(Relay::Watching).await;
-    // They are not to be replaced here.
+    // A budget keeps the drifted nodes from being replaced.
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
         pool.spec.disruption.budgets[0].nodes = "0".into();
@@ -400,7 +401,7 @@ async fn nodes_drift_when_what_they_were_made_with_changes() {
     let settled = |world: &mut fakes::World| drift(world).is_none();
     assert!(
         rig.until(secs(660), settled).await.is_some(),
-        "it is as it was again"
+        "the drift is reverted"
     );
 
     rig.sim.with(|world| {
@@ -430,7 +431,7 @@ async fn nodes_drift_when_what_they_were_made_with_changes() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_of_drift_from_a_class_that_nobody_has_looked_at_yet() {
+async fn unresolved_node_class_sets_no_drift_condition() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     rig.until(secs(180), all_bound).await.unwrap();
@@ -441,16 +442,16 @@ async fn nothing_is_said_of_drift_from_a_class_that_nobody_has_looked_at_yet() {
     });
     rig.pass(secs(30)).await;
     assert_eq!(rig.sim.with(drift), None);
-    let said: Vec<&String> = rig
+    let reported: Vec<&String> = rig
         .transcript
         .iter()
         .filter(|line| line.contains("drift of NodeClaim"))
         .collect();
-    assert!(said.is_empty(), "{said:#?}");
+    assert!(reported.is_empty(), "{reported:#?}");
 }
 
 #[tokio::test]
-async fn taking_over_from_another_version_drifts_nothing() {
+async fn hash_version_change_drifts_nothing() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(2);
     rig.until(secs(180), all_bound).await.unwrap();
@@ -499,7 +500,7 @@ async fn taking_over_from_another_version_drifts_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_node_has_is_known_to_all_who_plan() {
+async fn observed_node_memory_is_recorded_by_image() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     rig.until(secs(180), all_bound).await.unwrap();
@@ -513,12 +514,12 @@ async fn what_a_node_has_is_known_to_all_who_plan() {
 }
 
 #[tokio::test]
-async fn a_zone_that_traffic_is_shifted_away_from_gets_no_new_nodes() {
+async fn zonal_shift_prevents_launches_in_its_zone() {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = &mut world.registry[0].body;
         entry.as_mut().unwrap()["settings"] = serde_json::json!({"enableZonalShift": true});
-        // us-east-1a
+        // The zone id of us-east-1a.
         world.account.shifts = vec![ZonalShift {
             zone_id: "use1-az1".into(),
             until: world.now + secs(3600),
@@ -532,14 +533,14 @@ async fn a_zone_that_traffic_is_shifted_away_from_gets_no_new_nodes() {
         zones.collect::<Vec<_>>()
     };
     assert!(rig.sim.with(zones).iter().all(|zone| zone == "us-east-1b"));
-    let told = |reason: &'static str| {
+    let reported = |reason: &'static str| {
         move |world: &mut fakes::World| world.api.events.iter().any(|e| e.reason == reason)
     };
-    assert!(rig.sim.with(told("ZonalShiftActive")));
-    assert!(!rig.sim.with(told("ZonalShiftCleared")));
+    assert!(rig.sim.with(reported("ZonalShiftActive")));
+    assert!(!rig.sim.with(reported("ZonalShiftCleared")));
     rig.sim.with(|world| world.account.shifts.clear());
     assert!(
-        rig.until(secs(130), told("ZonalShiftCleared"))
+        rig.until(secs(130), reported("ZonalShiftCleared"))
             .await
             .is_some()
     );
@@ -549,7 +550,7 @@ async fn a_zone_that_traffic_is_shifted_away_from_gets_no_new_nodes() {
 }
 
 #[tokio::test]
-async fn a_shift_is_believed_until_it_ends_while_arc_does_not_answer() {
+async fn known_zonal_shift_applies_until_its_end_while_arc_fails() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         let entry = &mut world.registry[0].body;
@@ -564,13 +565,13 @@ async fn a_shift_is_believed_until_it_ends_while_arc_does_not_answer() {
     rig.sim.fail_next("zonal_shifts_of", Fault::Throttled);
     rig.pass(secs(60)).await;
     let shifts = |world: &mut fakes::World| world.ledger.of(&Rig::cluster()).shifts.len();
-    assert_eq!(rig.sim.with(shifts), 1, "no answer is no news");
+    assert_eq!(rig.sim.with(shifts), 1, "a missing answer changes nothing");
     rig.pass(secs(60)).await;
     assert_eq!(rig.sim.with(shifts), 0);
 }
 
 #[tokio::test]
-async fn an_instance_that_ec2_cannot_start_is_explained_on_its_node_claim() {
+async fn start_failure_of_an_instance_is_a_condition_of_its_node_claim() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     let launched = |world: &mut fakes::World| world.account.alive().next().is_some();
@@ -583,14 +584,14 @@ async fn an_instance_that_ec2_cannot_start_is_explained_on_its_node_claim() {
     });
     let kind = model::InterruptionKind::InstanceTerminated;
     rig.announce(&victim, kind, None).await.unwrap();
-    let said = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let mut events = world.api.events.iter();
         let ended = "EC2 ended";
         let event = events.find(|event| event.message.starts_with(ended));
         event.unwrap().message.clone()
     });
     assert_eq!(
-        said,
+        reported,
         format!(
             "EC2 ended instance {victim}: Client.InternalError: Client error on launch; where \
              spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of \

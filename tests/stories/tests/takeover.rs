@@ -1,18 +1,18 @@
-//! A cluster that Karpenter provided with nodes: Whittle watches, takes over, and hands back (docs/design.md#one-brain,
+//! A cluster that Karpenter provisioned: Whittle runs in shadow mode, takes over, and hands back (docs/design.md#one-brain,
 //! docs/protocol.md#leading).
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "helpers of tests fail as tests do, by panicking"
+    reason = "helpers of tests panic on failure"
 )]
 
 use fakes::World;
 use model::{InstanceId, InterruptionKind};
 use stories::{Relay, Rig, all_bound, all_gone, secs};
 
-/// Nodes of which the ledger knows nothing, while somebody else leads; Whittle is in shadow mode.
-async fn karpenters() -> Rig {
+/// Nodes without rows in the ledger, while another controller leads and Whittle is in shadow mode.
+async fn karpenter_cluster() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(4);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -45,7 +45,7 @@ fn mode(rig: &Rig, mode: &str) {
     rig.sim.with(|world| world.registry[0].body = Ok(entry));
 }
 
-/// Karpenter is scaled to zero, which gives its Lease up.
+/// Karpenter is scaled to zero and releases its Lease.
 fn karpenter_ends(rig: &Rig) {
     rig.sim.with(|world| {
         let lease = world.api.leader.as_mut().unwrap();
@@ -54,19 +54,23 @@ fn karpenter_ends(rig: &Rig) {
 }
 
 fn alive(world: &mut World) -> Vec<InstanceId> {
-    world.account.alive().map(|one| one.id.clone()).collect()
+    world
+        .account
+        .alive()
+        .map(|instance| instance.id.clone())
+        .collect()
 }
 
 #[tokio::test]
-async fn whittle_takes_over_every_node_and_ends_none_that_is_needed() {
-    let mut rig = karpenters().await;
+async fn takeover_adopts_every_node_and_removes_only_empty_ones() {
+    let mut rig = karpenter_cluster().await;
     let before = rig.sim.with(alive);
     assert!(!before.is_empty());
     mode(&rig, "active");
     karpenter_ends(&rig);
     rig.pass(secs(20 * 60)).await;
     assert_eq!(rig.sim.with(alive), before, "{:#?}", rig.transcript);
-    // What it took over it works for: a warned node is replaced …
+    // Adopted nodes are managed: a warned one is replaced …
     let victim = before[0].clone();
     let warned = rig
         .announce(&victim, InterruptionKind::SpotInterrupted, Some(secs(120)))
@@ -78,15 +82,15 @@ async fn whittle_takes_over_every_node_and_ends_none_that_is_needed() {
         })
         .await;
     assert!(replaced.is_some(), "{:#?}", rig.transcript);
-    // … and nodes that nobody needs go.
+    // … and empty nodes are removed.
     rig.scale(0);
     let gone = rig.until(secs(900), all_gone).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn while_somebody_else_leads_nothing_is_done() {
-    let mut rig = karpenters().await;
+async fn no_action_is_taken_while_karpenter_leads() {
+    let mut rig = karpenter_cluster().await;
     let before = rig.sim.with(alive);
     mode(&rig, "active");
     rig.scale(8);
@@ -100,16 +104,16 @@ async fn while_somebody_else_leads_nothing_is_done() {
         rig.pass(secs(60)).await;
     }
     assert_eq!(rig.sim.with(alive), before);
-    let said = rig
+    let reported = rig
         .transcript
         .iter()
         .any(|line| line.contains("alarm") && line.contains("karpenter-7d9c"));
-    assert!(said, "{:#?}", rig.transcript);
+    assert!(reported, "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn handing_back_leaves_every_node_and_gives_the_lease_up() {
-    let mut rig = karpenters().await;
+async fn handback_keeps_every_node_and_releases_the_lease() {
+    let mut rig = karpenter_cluster().await;
     mode(&rig, "active");
     karpenter_ends(&rig);
     rig.pass(secs(300)).await;
@@ -118,10 +122,10 @@ async fn handing_back_leaves_every_node_and_gives_the_lease_up() {
     rig.pass(secs(300)).await;
     rig.scale(0);
     rig.pass(secs(900)).await;
-    assert_eq!(rig.sim.with(alive), before, "nothing is done any more");
+    assert_eq!(rig.sim.with(alive), before, "no further action is taken");
     rig.sim.with(|world| {
         let lease = world.api.leader.as_ref().unwrap();
-        assert_eq!(lease.holder, "", "whoever comes next may lead");
+        assert_eq!(lease.holder, "", "the Lease is free");
         assert!(
             world
                 .api

@@ -1,11 +1,12 @@
-//! Whatever call a function dies at, before or after the call took effect: the pod ends on the right node, and nothing is left.
+//! Crash sweep of disruption: a function crashes at any port call, before or after the call took effect. The pod ends on the right
+//! node and nothing is left over.
 
 use fakes::CrashPoint;
 use stories::{all_bound, consistent, secs, settled};
 
-use crate::{outdated, oversized, states, types, unmarked};
+use crate::{no_node_is_marked, outdated, oversized, states, types};
 
-/// Leases lapse after five minutes, launches end after five more, and commands after ten.
+/// Seconds that cover expired leases (5 min), launches that end 5 min later, and commands that end after 10 min.
 const PATIENCE: i64 = 45 * 60;
 
 fn over(world: &mut fakes::World) -> bool {
@@ -20,14 +21,14 @@ async fn consolidate(point: u64) -> u64 {
         let kinds: Vec<_> = world
             .account
             .alive()
-            .map(|one| one.instance_type.clone())
+            .map(|instance| instance.instance_type.clone())
             .collect();
         kinds == ["m5.large"]
             && all_bound(world)
             && consistent(world)
             && settled(world)
             && over(world)
-            && unmarked(world)
+            && no_node_is_marked(world)
     };
     let took = rig.until(secs(PATIENCE), ends).await;
     let passed = rig.sim.with(|world| world.crash_point.passed());
@@ -53,7 +54,7 @@ async fn drift(point: u64) -> u64 {
             && consistent(world)
             && settled(world)
             && over(world)
-            && unmarked(world)
+            && no_node_is_marked(world)
     };
     let took = rig.until(secs(PATIENCE), ends).await;
     let passed = rig.sim.with(|world| world.crash_point.passed());
@@ -68,7 +69,7 @@ async fn drift(point: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point_of_a_consolidation_leads_to_the_same_cluster() {
+async fn crash_at_any_point_of_a_consolidation_leaves_the_same_cluster() {
     let points = consolidate(u64::MAX).await;
     assert!(points > 300, "{points}");
     for point in (1..=points).step_by(STRIDE) {
@@ -77,7 +78,7 @@ async fn a_crash_at_any_point_of_a_consolidation_leads_to_the_same_cluster() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point_of_a_replacement_for_drift_leads_to_the_same_cluster() {
+async fn crash_at_any_point_of_a_drift_replacement_leaves_the_same_cluster() {
     let points = drift(u64::MAX).await;
     assert!(points > 300, "{points}");
     for point in (1..=points).step_by(STRIDE) {
@@ -85,5 +86,5 @@ async fn a_crash_at_any_point_of_a_replacement_for_drift_leads_to_the_same_clust
     }
 }
 
-/// Each call has a point before it and one after it; an odd stride looks at both kinds.
+/// Each call has a point before and one after it; an odd stride covers both kinds.
 const STRIDE: usize = 7;

@@ -1,4 +1,4 @@
-//! Looks for disruptions that do only so much at once.
+//! Disruption evaluations that are limited in the number of simulations and resume at a cursor.
 
 use fakes::World;
 use model::{Lane, ledger::CommandState};
@@ -12,7 +12,7 @@ fn consolidate_after(world: &mut World, after: &str) {
     pool.spec.disruption.consolidate_after = serde_json::from_value(json!(after)).unwrap();
 }
 
-/// Pods that only a node of this type can run.
+/// Adds pods that fit only on nodes of one instance type.
 fn pin(world: &mut World, name: &str, replicas: usize, millicores: i64, instance_type: &str) {
     world.api.scale(name, replicas, cpu(millicores));
     let deployment = world.api.deployments.get_mut(name).unwrap();
@@ -22,9 +22,9 @@ fn pin(world: &mut World, name: &str, replicas: usize, millicores: i64, instance
         .insert(label, instance_type.to_owned());
 }
 
-/// Two nodes that nothing cheaper could replace, and a third one, which comes last by what it saves for what it disturbs, that
-/// is four times as large as it needs to be.
-async fn two_that_stay_and_one_that_goes() -> Rig {
+/// Two nodes without a cheaper replacement, and a third that ranks last by its savings per disruption and is four times as large as
+/// it needs to be.
+async fn three_nodes_with_one_oversized() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         consolidate_after(world, "Never");
@@ -56,43 +56,47 @@ fn has_cursor(world: &mut World) -> bool {
 }
 
 #[tokio::test]
-async fn the_third_look_finds_what_the_first_two_had_no_room_for() {
-    let mut rig = two_that_stay_and_one_that_goes().await;
+async fn third_evaluation_consolidates_the_node_after_the_cursor() {
+    let mut rig = three_nodes_with_one_oversized().await;
     rig.world.share.simulated = 1;
     rig.sim.with(|world| consolidate_after(world, "30s"));
     let took = rig.until(secs(900), is_proposed).await;
     assert!(took.is_some(), "{:#?}", rig.transcript);
-    assert_eq!(rig.unconsidered, [2, 1], "and they follow at once");
+    assert_eq!(
+        rig.unconsidered,
+        [2, 1],
+        "the next evaluations follow at once"
+    );
     let smaller = |world: &mut World| {
         let kinds = world.account.alive();
-        let large = kinds.filter(|one| one.instance_type == "m5.2xlarge");
+        let large = kinds.filter(|instance| instance.instance_type == "m5.2xlarge");
         large.count() == 0 && all_bound(world) && consistent(world)
     };
     wait(&mut rig, 600, smaller).await;
     rig.pass(secs(120)).await;
-    assert!(!rig.sim.with(has_cursor), "the round is over");
+    assert!(!rig.sim.with(has_cursor), "the cursor is reset");
     assert_eq!(rig.errors, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_round_goes_on_where_a_look_failed() {
-    let mut rig = two_that_stay_and_one_that_goes().await;
+async fn failed_evaluation_is_resumed_at_its_cursor() {
+    let mut rig = three_nodes_with_one_oversized().await;
     rig.world.share.simulated = 1;
     rig.sim.with(|world| consolidate_after(world, "30s"));
     let took = rig.until(secs(900), has_cursor).await;
     assert!(took.is_some(), "{:#?}", rig.transcript);
     rig.sim.with(|world| world.down.insert("namespaces"));
     rig.pass(secs(30)).await;
-    assert!(rig.sim.with(has_cursor), "turns that saw nothing keep it");
+    assert!(rig.sim.with(has_cursor), "failed turns keep the cursor");
     rig.sim.with(|world| world.down.clear());
     let took = rig.until(secs(900), is_proposed).await;
     assert!(took.is_some(), "{:#?}", rig.transcript);
-    assert_eq!(rig.unconsidered, [2, 1], "none is looked at twice");
+    assert_eq!(rig.unconsidered, [2, 1], "no candidate is evaluated twice");
 }
 
-/// Such nodes are Consolidatable before and after, so no condition tells that they may go now.
+/// The Consolidatable condition of such nodes does not change, so it does not announce the change.
 #[tokio::test]
-async fn nodes_without_a_quiet_time_that_lose_their_pods_do_not_wait_for_a_sweep() {
+async fn emptied_nodes_without_consolidate_after_do_not_wait_for_a_sweep() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| consolidate_after(world, "0s"));
     rig.scale(3);
@@ -104,9 +108,9 @@ async fn nodes_without_a_quiet_time_that_lose_their_pods_do_not_wait_for_a_sweep
     assert!(took.is_some(), "{:#?}", rig.transcript);
 }
 
-/// Events of pods are written ten seconds apart at least.
+/// Events of pods are written at least ten seconds apart.
 #[tokio::test]
-async fn node_that_loses_its_last_pod_soon_after_another_does_not_wait_for_a_sweep() {
+async fn node_emptied_soon_after_another_does_not_wait_for_a_sweep() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| consolidate_after(world, "0s"));
     rig.scale(2);

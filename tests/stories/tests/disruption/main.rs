@@ -1,25 +1,25 @@
-//! How nodes that are not worth having make room: story by story (docs/spec/lifecycle.md#disruption-loop).
+//! Disruption of nodes over whole turns (docs/spec/lifecycle.md#disruption-loop).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 mod crash;
-mod looking;
-mod meanwhile;
+mod cursor;
+mod multiple_replacements;
 mod rates;
 mod rebooting;
 mod repairing;
 mod replacing;
 mod reserving;
-mod several;
+mod revalidation;
 
 use fakes::World;
 use model::{NodeName, ledger::CommandState, node_claim::NodeClaim};
 use stories::{POD, Relay, Rig, all_bound, cpu, secs};
 
-/// One pod on a node that four more have left: it is four times as large as it needs to be.
+/// One pod on a node that four others have left, so that the node is four times as large as it needs to be.
 async fn oversized() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(5);
@@ -31,7 +31,7 @@ async fn oversized() -> Rig {
     rig
 }
 
-/// One pod on a node that was made before its NodePool's labels changed.
+/// One pod on a node that was created before its NodePool's labels changed.
 async fn outdated() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
@@ -46,14 +46,14 @@ async fn outdated() -> Rig {
     rig
 }
 
-/// Nodes of this NodePool are to have another label from now on.
+/// Changes a label of the NodePool's template, so that its nodes drift.
 fn relabel(pool: &mut api::NodePool) {
     let metadata = pool.spec.template.metadata.get_or_insert_default();
     let labels = metadata.labels.get_or_insert_default();
     labels.insert("team".to_owned(), "new".to_owned());
 }
 
-/// The types of the nodes in service, by name.
+/// Instance types of the nodes in service, sorted.
 fn types(rig: &Rig) -> Vec<String> {
     let mut types: Vec<String> = rig.sim.with(|world| {
         let alive = world.account.alive();
@@ -65,7 +65,7 @@ fn types(rig: &Rig) -> Vec<String> {
     types
 }
 
-/// What became of the commands, in their order.
+/// States of the commands, in their order.
 fn states(world: &mut World) -> Vec<CommandState> {
     let rows = world.ledger.of(&Rig::cluster());
     let mut commands: Vec<_> = rows.commands.values().cloned().collect();
@@ -73,7 +73,7 @@ fn states(world: &mut World) -> Vec<CommandState> {
     commands.iter().map(|command| command.state).collect()
 }
 
-/// A command is waiting for its replacements.
+/// Whether a command waits for its replacements.
 fn replacing(world: &mut World) -> bool {
     states(world).contains(&CommandState::Replacing)
 }
@@ -82,8 +82,8 @@ fn rolled_back(world: &mut World) -> bool {
     states(world).contains(&CommandState::RolledBack)
 }
 
-/// Nothing keeps pods away from any node that stays, and no NodeClaim says that it goes.
-fn unmarked(world: &mut World) -> bool {
+/// Whether no node that stays is tainted and no NodeClaim has the disruption condition.
+fn no_node_is_marked(world: &mut World) -> bool {
     let claims = world.api.node_claims.values();
     let mut claims = claims.filter(|claim| claim.deleted_at.is_none());
     let nodes = world
@@ -96,7 +96,7 @@ fn unmarked(world: &mut World) -> bool {
         && claims.all(|claim| claim.condition("DisruptionReason").is_none())
 }
 
-/// The NodeClaim made last.
+/// The NodeClaim that was created last.
 fn newest(world: &mut World) -> NodeClaim {
     let claims = world.api.node_claims.values();
     claims
@@ -105,20 +105,20 @@ fn newest(world: &mut World) -> NodeClaim {
         .unwrap()
 }
 
-/// The node on which the first pod runs.
-fn home(world: &mut World) -> NodeName {
+/// The node of the first pod.
+fn node_of_first_pod(world: &mut World) -> NodeName {
     let mut pods = world.api.pods.values();
     pods.find_map(|pod| pod.node_name.clone()).unwrap()
 }
 
-/// What was said on Nodes, NodeClaims and NodePools for these reasons.
-fn told(world: &mut World, reason: &str) -> Vec<String> {
+/// Messages of the events with this reason on Nodes, NodeClaims and NodePools.
+fn event_messages(world: &mut World, reason: &str) -> Vec<String> {
     let events = world.api.events.iter();
     let events = events.filter(|event| event.reason == reason);
     events.map(|event| event.message.clone()).collect()
 }
 
-/// Lets time pass until the world looks so; that must be within so many seconds.
+/// Advances the clock until the condition holds, which must be within `limit` seconds.
 async fn wait(rig: &mut Rig, limit: i64, is_so: impl Fn(&mut World) -> bool) {
     for _ in 0..limit {
         if rig.sim.with(&is_so) {

@@ -1,4 +1,4 @@
-//! One consolidation that launches several replacements.
+//! A consolidation that launches several replacements.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use model::{
 use serde_json::json;
 use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
-use crate::{replacing, states, types, unmarked, wait};
+use crate::{no_node_is_marked, replacing, states, types, wait};
 
-/// Two on-demand nodes that are a little more than half full, of a NodePool that has been allowed spot and smaller types just
-/// now. Of the smaller types one is large enough for nobody, so that two nodes for the two are the cheapest.
+/// Two on-demand nodes, a little more than half full, of a NodePool that has just been opened to spot and smaller instance types.
+/// None of the smaller types holds all pods, so that replacing two nodes by two is the cheapest plan.
 async fn half_full() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     let large_only = json!({
@@ -47,10 +47,10 @@ async fn half_full() -> Rig {
     rig
 }
 
-/// The command that has just been committed: two nodes for two others.
+/// The command that has just been committed, which replaces two nodes by two.
 fn command(world: &mut fakes::World) -> Command {
     let mut commands = world.ledger.of(&Rig::cluster()).commands.values();
-    let command = commands.find(|one| one.state == CommandState::Replacing);
+    let command = commands.find(|command| command.state == CommandState::Replacing);
     let command = command.unwrap().clone();
     assert_eq!((command.delete.len(), command.replacements.len()), (2, 2));
     command
@@ -65,7 +65,7 @@ fn in_service(world: &fakes::World, name: &NodeClaimName) -> bool {
     claim.is_some_and(|claim| claim.is_true("Initialized"))
 }
 
-/// Keeps the node of a replacement from getting ready.
+/// Keeps the node of a replacement from becoming ready.
 fn hold(world: &mut fakes::World, name: &NodeClaimName) {
     let node = node_of(world, name).unwrap();
     world.api.silent.insert(node);
@@ -74,12 +74,12 @@ fn hold(world: &mut fakes::World, name: &NodeClaimName) {
 fn node_of(world: &fakes::World, name: &NodeClaimName) -> Option<model::NodeName> {
     let id = world.api.node_claims.get(name)?.status.provider_id.clone();
     let mut instances = world.account.instances.values();
-    let own = instances.find(|one| id.ends_with(one.id.as_str()))?;
+    let own = instances.find(|instance| id.ends_with(instance.id.as_str()))?;
     own.private_dns.clone().map(model::NodeName)
 }
 
 #[tokio::test]
-async fn both_old_nodes_wait_until_the_last_of_their_replacements_is_in_service() {
+async fn candidates_wait_until_every_replacement_is_initialized() {
     let mut rig = half_full().await;
     wait(&mut rig, 300, replacing).await;
     let command = rig.sim.with(command);
@@ -108,12 +108,12 @@ async fn both_old_nodes_wait_until_the_last_of_their_replacements_is_in_service(
         let on_spot = |one: &Instance| one.capacity_type == CapacityType::Spot;
         assert!(world.account.alive().all(on_spot));
         assert!(states(world).iter().all(|state| state.is_over()));
-        assert!(settled(world) && unmarked(world));
+        assert!(settled(world) && no_node_is_marked(world));
     });
 }
 
 #[tokio::test]
-async fn a_replacement_that_vanishes_once_it_was_in_service_does_not_call_the_others_off() {
+async fn replacement_that_vanishes_after_initialization_does_not_roll_back_the_command() {
     let mut rig = half_full().await;
     wait(&mut rig, 300, replacing).await;
     let command = rig.sim.with(command);
@@ -149,7 +149,7 @@ async fn a_replacement_that_vanishes_once_it_was_in_service_does_not_call_the_ot
         )
     })
     .await;
-    // Whatever has no place then gets one, as any pod does.
+    // Unplaced pods then get a node as any pending pod does.
     let ends = |world: &mut fakes::World| {
         let gone = command
             .delete

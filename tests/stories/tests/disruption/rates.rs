@@ -1,5 +1,5 @@
-//! How fast nodes may go: a share of them at any time, none in business hours, and fewer where the reason is only that they cost
-//! too much. A walkthrough that users know.
+//! Budgets: a share of nodes at any time, none in business hours, and fewer for the reason Underutilized. The documentation shows
+//! this example to users.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use stories::{POD, Relay, Rig, all_bound, cpu, secs};
 
 use crate::types;
 
-/// As users write it: a tenth at once, none in business hours, a twentieth where nodes are underutilized.
-fn limit_rates(rig: &Rig) {
+/// Budgets as a user writes them: a tenth at once, none in business hours, a twentieth for underutilized nodes.
+fn set_budgets(rig: &Rig) {
     let budgets = json!([
         {"nodes": "10%"},
         {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"},
@@ -27,7 +27,7 @@ fn limit_rates(rig: &Rig) {
     });
 }
 
-/// Lets time pass without anybody at work until a time of day.
+/// Advances the clock to a time of day without running turns.
 fn advance_to(rig: &Rig, time: &str) {
     rig.sim.with(|world| {
         let today = world.now.to_string();
@@ -49,8 +49,8 @@ fn leave_one_pod_on_each_node(rig: &Rig) {
     });
 }
 
-/// Nodes on their way out, and those of them that are only too expensive.
-fn going(rig: &Rig) -> (usize, usize) {
+/// Number of nodes being disrupted, and of those that are disrupted as underutilized.
+fn disrupted_nodes(rig: &Rig) -> (usize, usize) {
     rig.sim.with(|world| {
         let claims = world.api.node_claims.values();
         let deleting = claims.filter(|claim| claim.deleted_at.is_some()).count();
@@ -67,14 +67,14 @@ fn going(rig: &Rig) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn nodes_go_a_tenth_at_once_outside_business_hours_and_slower_where_it_only_saves() {
+async fn budgets_limit_disruptions_by_share_schedule_and_reason() {
     let mut rig = Rig::ready(Relay::Watching).await;
-    limit_rates(&rig);
+    set_budgets(&rig);
     rig.scale(60);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     let nodes = types(&rig).len();
     assert!(nodes >= 10, "{nodes}");
-    // A Thursday.
+    // This day is a Thursday.
     advance_to(&rig, "16:45:00");
     rig.pass(secs(60)).await;
     leave_one_pod_on_each_node(&rig);
@@ -84,7 +84,7 @@ async fn nodes_go_a_tenth_at_once_outside_business_hours_and_slower_where_it_onl
     let (mut most, mut most_saving) = (0, 0);
     for _ in 0..30 * 60 {
         rig.pass(secs(1)).await;
-        let (all, saving) = going(&rig);
+        let (all, saving) = disrupted_nodes(&rig);
         most = most.max(all);
         most_saving = most_saving.max(saving);
     }

@@ -1,4 +1,4 @@
-//! Nodes whose GPU shows an error that a reboot mends are rebooted in place (`awsFeatureGates.rebootForRepair`).
+//! Nodes with a GPU error that a reboot repairs are rebooted in place (`awsFeatureGates.rebootForRepair`).
 
 use api::conditions::types::{INITIALIZED, REBOOTING};
 use fakes::{Fault, Protection, World};
@@ -10,9 +10,9 @@ use model::{
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
-use crate::{told, unmarked, wait};
+use crate::{event_messages, no_node_is_marked, wait};
 
-/// Three nodes with a pod each; the GPU of the first fails from now on.
+/// Three nodes with a pod each; the GPU of the first has failed.
 async fn failing() -> (Rig, NodeClaim) {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -54,7 +54,7 @@ fn reason(world: &World, sick: &NodeClaim) -> Option<String> {
     Some(claim.condition(REBOOTING)?.reason.clone())
 }
 
-/// How reboots ended, as it was counted.
+/// Results of reboots, as counted by the metric.
 fn counted(world: &World) -> Vec<String> {
     let metrics = world.metrics.iter();
     let own = metrics.filter(|metric| metric.name == "karpenter_nodes_reboots_total");
@@ -62,9 +62,9 @@ fn counted(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
+async fn node_is_drained_rebooted_and_uncordoned_without_a_replacement() {
     let (mut rig, sick) = failing().await;
-    let bought = rig.sim.with(|world| world.account.requests.len());
+    let launched = rig.sim.with(|world| world.account.requests.len());
     rig.pass(secs(580)).await;
     assert_eq!(
         rig.sim.with(|world| reason(world, &sick)),
@@ -99,10 +99,10 @@ async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
     rig.pass(secs(120)).await;
     let requests = rig.sim.with(|world| world.account.requests.len());
     let story = format!("pods wait for the node to return: {:#?}", rig.transcript);
-    assert_eq!(requests, bought, "{story}");
+    assert_eq!(requests, launched, "{story}");
     rig.sim.with(|world| {
         assert_eq!(reboots(world, &sick), 1);
-        assert_eq!(told(world, "RebootObserved").len(), 1);
+        assert_eq!(event_messages(world, "RebootObserved").len(), 1);
         let claim = &world.api.node_claims[&sick.name];
         assert_eq!(claim.uid, sick.uid);
         let left = claim
@@ -117,7 +117,11 @@ async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
             .nodes
             .get(&claim.status.node_name.clone().unwrap());
         assert_eq!(node.unwrap().labels[label], "true");
-        let counted: Vec<String> = world.metrics.iter().map(|one| format!("{one:?}")).collect();
+        let counted: Vec<String> = world
+            .metrics
+            .iter()
+            .map(|metric| format!("{metric:?}"))
+            .collect();
         for name in [
             "karpenter_nodes_reboots_total",
             "karpenter_nodes_reboot_duration_seconds",
@@ -127,7 +131,7 @@ async fn node_is_emptied_rebooted_and_serves_again_and_no_other_is_bought() {
             assert_eq!(own.count(), 1, "{name}: {counted:#?}");
         }
     });
-    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
     assert_eq!(rig.errors, Vec::<String>::new());
 }
 
@@ -143,7 +147,7 @@ async fn node_that_ec2_does_not_reboot_is_replaced_first() {
     let failed = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootFailed");
     wait(&mut rig, 240, failed).await;
     rig.sim.with(|world| {
-        assert_eq!(told(world, "RebootFailed").len(), 1);
+        assert_eq!(event_messages(world, "RebootFailed").len(), 1);
         assert_eq!(counted(world), ["provider_error"]);
         assert_eq!(reboots(world, &sick), 0);
         world.account.protected.clear();
@@ -152,11 +156,11 @@ async fn node_that_ec2_does_not_reboot_is_replaced_first() {
     wait(&mut rig, 600, replaced).await;
     wait(&mut rig, 120, all_bound).await;
     rig.pass(secs(60)).await;
-    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
 }
 
 #[tokio::test]
-async fn reboot_that_ec2_throttles_is_asked_for_again_until_five_minutes_are_over() {
+async fn throttled_reboot_is_retried_for_five_minutes() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
     for _ in 0..100 {
@@ -180,7 +184,7 @@ async fn reboot_that_ec2_throttles_is_asked_for_again_until_five_minutes_are_ove
 }
 
 #[tokio::test]
-async fn reboot_that_ec2_throttles_once_is_made_at_the_next_try() {
+async fn reboot_throttled_once_succeeds_at_the_next_attempt() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
     rig.sim.fail_next("reboot", Fault::Throttled);
@@ -191,7 +195,7 @@ async fn reboot_that_ec2_throttles_once_is_made_at_the_next_try() {
 }
 
 #[tokio::test]
-async fn node_that_does_not_come_back_is_deleted_after_twenty_minutes() {
+async fn node_that_stays_unhealthy_after_a_reboot_is_deleted_after_twenty_minutes() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
     wait(&mut rig, 240, |world| reboots(world, &sick) == 1).await;
@@ -214,7 +218,7 @@ async fn node_that_does_not_come_back_is_deleted_after_twenty_minutes() {
 }
 
 #[tokio::test]
-async fn reboot_goes_on_after_a_turn_that_died_with_ec2s_answer() {
+async fn reboot_is_resumed_after_a_turn_that_crashed_before_recording_it() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
     rig.sim.with(|world| world.crash_after = Some("reboot"));

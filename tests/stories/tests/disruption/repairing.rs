@@ -1,4 +1,4 @@
-//! Nodes that stay unhealthy are replaced as by Karpenter 1.15: replacement first, then a drain that is bounded.
+//! Unhealthy nodes are replaced as by Karpenter 1.15: replacement first, then a bounded drain.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use ports::Ledger;
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
-use crate::{replacing, rolled_back, states, told, unmarked, wait};
+use crate::{event_messages, no_node_is_marked, replacing, rolled_back, states, wait};
 
 const DEADLINE: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
-/// Three nodes with a pod each, that nothing but repair disrupts, and the gate on.
+/// Three nodes with a pod each that only repair disrupts, with the gate on.
 async fn repairing() -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -34,7 +34,7 @@ async fn repairing() -> Rig {
     rig
 }
 
-/// The kubelet of the first node falls silent, and its pod may not be disrupted.
+/// Makes the first node unready and its pod do-not-disrupt.
 fn silence(rig: &Rig) -> NodeClaim {
     rig.sim.with(|world| {
         let name = world.api.nodes.keys().next().cloned().unwrap();
@@ -54,21 +54,22 @@ fn alive(world: &mut fakes::World) -> usize {
 }
 
 #[tokio::test]
-async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on() {
+async fn unready_node_is_replaced_first_and_then_drained_within_a_bound() {
     let mut rig = repairing().await;
     let sick = silence(&rig);
     rig.pass(secs(1_790)).await;
     assert_eq!(rig.sim.with(alive), 3, "half an hour is tolerated");
     wait(&mut rig, 90, replacing).await;
     wait(&mut rig, 30, |world| alive(world) == 4).await;
-    let launching = |world: &mut fakes::World| !told(world, "DisruptionLaunching").is_empty();
+    let launching =
+        |world: &mut fakes::World| !event_messages(world, "DisruptionLaunching").is_empty();
     wait(&mut rig, 60, launching).await;
     rig.sim.with(|world| {
         let claim = &world.api.node_claims[&sick.name];
-        assert_eq!(claim.deleted_at, None, "its replacement comes first");
+        assert_eq!(claim.deleted_at, None, "the replacement is launched first");
         assert!(claim.is_true("DisruptionReason"));
         assert_eq!(claim.annotations.get(DEADLINE), None);
-        let launching = told(world, "DisruptionLaunching");
+        let launching = event_messages(world, "DisruptionLaunching");
         assert_eq!(launching, ["Launching NodeClaim: Unhealthy"]);
     });
     let stamped = |world: &mut fakes::World| {
@@ -80,13 +81,13 @@ async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on
     assert_eq!(
         deadline.parse::<Timestamp>().unwrap(),
         deleted,
-        "a silent kubelet gets no time"
+        "pods on a silent kubelet get no grace period"
     );
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 300, gone).await;
     wait(&mut rig, 120, |world| all_bound(world) && alive(world) == 3).await;
     rig.pass(secs(60)).await;
-    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
     let labels_of = |name: &str, keys: &[&'static str]| -> Vec<Vec<String>> {
         rig.sim.with(|world| {
             let own = world.metrics.iter().filter(|metric| metric.name == name);
@@ -108,7 +109,7 @@ async fn silent_node_is_replaced_first_and_drained_by_force_from_its_deletion_on
 }
 
 #[tokio::test]
-async fn pod_that_its_budget_keeps_is_removed_when_the_bound_of_the_repair_is_over() {
+async fn pod_that_its_budget_protects_is_removed_at_the_repair_bound() {
     let mut rig = repairing().await;
     let (sick, kept) = rig.sim.with(|world| {
         world.api.disruption_budgets = vec![PodDisruptionBudget {
@@ -140,20 +141,20 @@ async fn pod_that_its_budget_keeps_is_removed_when_the_bound_of_the_repair_is_ov
         let claim = world.api.node_claims.get(&sick.name);
         claim.is_some_and(|claim| claim.deleted_at.is_some())
     };
-    assert!(!rig.sim.with(deleted), "its replacement comes first");
+    assert!(!rig.sim.with(deleted), "the replacement is launched first");
     wait(&mut rig, 300, deleted).await;
     let stays = |world: &mut fakes::World| {
         let mut pods = world.api.pods.values();
         pods.any(|pod| pod.uid == kept && pod.deletion.is_none())
     };
     rig.pass(secs(9 * 60)).await;
-    assert!(rig.sim.with(stays), "its budget lets nobody evict it");
+    assert!(rig.sim.with(stays), "the budget blocks the eviction");
     wait(&mut rig, 90, |world| !stays(world)).await;
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 300, gone).await;
     wait(&mut rig, 120, |world| all_bound(world) && alive(world) == 3).await;
     rig.pass(secs(60)).await;
-    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
 }
 
 #[tokio::test]
@@ -170,11 +171,11 @@ async fn node_that_recovers_while_its_replacement_starts_stays() {
         .with(|world| world.api.node_claims[&sick.name].clone());
     assert_eq!(claim.deleted_at, None);
     assert_eq!(claim.annotations.get(DEADLINE), None);
-    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound));
+    assert!(rig.sim.with(no_node_is_marked) && rig.sim.with(all_bound));
 }
 
 #[tokio::test]
-async fn repair_without_capacity_is_taken_back_and_tried_again_more_and_more_seldom() {
+async fn repair_without_capacity_is_rolled_back_and_retried_with_backoff() {
     let mut rig = repairing().await;
     let sick = silence(&rig);
     rig.sim.with(|world| {
@@ -196,23 +197,25 @@ async fn repair_without_capacity_is_taken_back_and_tried_again_more_and_more_sel
 }
 
 #[tokio::test]
-async fn when_many_nodes_fall_silent_none_is_replaced_and_their_node_pool_says_so() {
+async fn many_unready_nodes_suspend_repair_with_an_event_on_the_node_pool() {
     let mut rig = repairing().await;
     rig.sim.with(|world| {
         world.api.silent = world.api.nodes.keys().take(2).cloned().collect();
     });
     rig.pass(secs(2_700)).await;
     assert_eq!(rig.sim.with(states), []);
-    let blocked = rig.sim.with(|world| told(world, "NodeRepairBlocked"));
+    let blocked = rig
+        .sim
+        .with(|world| event_messages(world, "NodeRepairBlocked"));
     let expected = "more than 20% of nodes in nodepool \"default\" are unhealthy";
     assert!(
-        !blocked.is_empty() && blocked.iter().all(|told| told == expected),
+        !blocked.is_empty() && blocked.iter().all(|reported| reported == expected),
         "{blocked:?}"
     );
 }
 
 #[tokio::test]
-async fn failure_that_three_clusters_share_is_told_of_and_repaired_only_when_it_is_no_more() {
+async fn failure_common_to_three_clusters_is_reported_and_not_repaired() {
     let mut rig = repairing().await;
     rig.sim.with(|world| {
         let class = world.api.node_classes.values_mut().next().unwrap();
@@ -229,22 +232,22 @@ async fn failure_that_three_clusters_share_is_told_of_and_repaired_only_when_it_
     let sick = silence(&rig);
     assert_eq!(sick.status.image_id, "ami-1");
     rig.pass(secs(600)).await;
-    let of_demo = rig.sim.evidence().await.unwrap().remove(0);
-    assert_eq!(of_demo.cluster.0, "demo");
-    assert!(of_demo.failures.contains(&failure), "{of_demo:?}");
+    let evidence = rig.sim.evidence().await.unwrap().remove(0);
+    assert_eq!(evidence.cluster.0, "demo");
+    assert!(evidence.failures.contains(&failure), "{evidence:?}");
     let until = rig.sim.with(|world| world.now) + secs(3_600);
     for cluster in ["a", "b"] {
-        let told = Evidence {
+        let reported = Evidence {
             cluster: cluster.into(),
             failures: [failure.clone()].into(),
             until,
         };
-        rig.sim.store_evidence(&told).await.unwrap();
+        rig.sim.store_evidence(&reported).await.unwrap();
     }
     rig.pass(secs(2_400)).await;
     assert_eq!(rig.sim.with(alive), 3, "{:#?}", rig.transcript);
     rig.sim.with(|world| {
-        let events = told(world, "NodeRepairBlocked");
+        let events = event_messages(world, "NodeRepairBlocked");
         let text = "many nodes with AMI ami-1 have Ready=Unknown in clusters a, b, demo";
         assert!(
             events.iter().any(|event| event.contains(text)),
@@ -255,8 +258,11 @@ async fn failure_that_three_clusters_share_is_told_of_and_repaired_only_when_it_
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 600, gone).await;
     rig.pass(secs(300)).await;
-    let of_demo = rig.sim.evidence().await.unwrap();
-    let of_demo = of_demo.iter().find(|one| one.cluster.0 == "demo").unwrap();
-    assert!(of_demo.failures.is_empty(), "withdrawn: {of_demo:?}");
+    let evidence = rig.sim.evidence().await.unwrap();
+    let evidence = evidence
+        .iter()
+        .find(|evidence| evidence.cluster.0 == "demo")
+        .unwrap();
+    assert!(evidence.failures.is_empty(), "withdrawn: {evidence:?}");
     assert_eq!(rig.errors, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! Replacements come first, and nothing is deleted before they are in service.
+//! Replacements are launched first, and no candidate is deleted before they are initialized.
 
 use fakes::{Admission, Protected};
 use model::{CapacityType, ledger::CommandState, node_claim::NodeClaim};
@@ -6,7 +6,8 @@ use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 use crate::{
-    grow, newest, outdated, oversized, replacing, rolled_back, states, told, types, unmarked, wait,
+    event_messages, grow, newest, no_node_is_marked, outdated, oversized, replacing, rolled_back,
+    states, types, wait,
 };
 
 fn all_over(world: &mut fakes::World) -> bool {
@@ -14,31 +15,31 @@ fn all_over(world: &mut fakes::World) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_that_is_too_large_is_replaced_by_a_smaller_one() {
+async fn oversized_node_is_replaced_by_a_smaller_one() {
     let mut rig = oversized().await;
     let moved = |world: &mut fakes::World| {
         let kinds: Vec<_> = world
             .account
             .alive()
-            .map(|one| one.instance_type.clone())
+            .map(|instance| instance.instance_type.clone())
             .collect();
         kinds == ["m5.large"] && all_bound(world) && consistent(world)
     };
     wait(&mut rig, 600, moved).await;
     rig.pass(secs(30)).await;
-    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
     rig.sim.with(|world| {
-        assert!(!told(world, "ConsolidationCandidate").is_empty());
+        assert!(!event_messages(world, "ConsolidationCandidate").is_empty());
         assert_eq!(
-            told(world, "DisruptionLaunching"),
+            event_messages(world, "DisruptionLaunching"),
             ["Launching NodeClaim: Underutilized"]
         );
         assert_eq!(
-            told(world, "DisruptionWaitingReadiness"),
+            event_messages(world, "DisruptionWaitingReadiness"),
             ["Waiting on readiness to continue disruption"]
         );
         assert_eq!(
-            told(world, "DisruptionTerminating"),
+            event_messages(world, "DisruptionTerminating"),
             [
                 "Disrupting Node: Underutilized",
                 "Disrupting NodeClaim: Underutilized"
@@ -49,7 +50,7 @@ async fn a_node_that_is_too_large_is_replaced_by_a_smaller_one() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_over_is_forgotten_after_an_hour() {
+async fn finished_command_is_deleted_after_an_hour() {
     let mut rig = oversized().await;
     wait(&mut rig, 600, |world| {
         !states(world).is_empty() && all_over(world)
@@ -62,7 +63,7 @@ async fn a_command_that_is_over_is_forgotten_after_an_hour() {
 }
 
 #[tokio::test]
-async fn a_node_is_replaced_although_some_of_its_pods_go_to_nodes_that_are_there() {
+async fn node_is_replaced_although_some_of_its_pods_fit_on_existing_nodes() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
@@ -74,13 +75,13 @@ async fn a_node_is_replaced_although_some_of_its_pods_go_to_nodes_that_are_there
     grow(&rig, "other", 2);
     wait(&mut rig, 180, all_bound).await;
     rig.pass(secs(60)).await;
-    // Room for one of the five.
+    // Capacity for one of the five pods.
     grow(&rig, "other", 1);
     rig.pass(secs(60)).await;
     assert_eq!(types(&rig), ["m5.2xlarge", "m5.xlarge"]);
     let drifted = rig.sim.with(|world| {
         let mut instances = world.account.instances.values_mut();
-        let large = instances.find(|one| one.instance_type == "m5.2xlarge");
+        let large = instances.find(|instance| instance.instance_type == "m5.2xlarge");
         let large = large.unwrap();
         large.security_groups.insert("sg-old".into());
         large.id.clone()
@@ -90,16 +91,16 @@ async fn a_node_is_replaced_although_some_of_its_pods_go_to_nodes_that_are_there
         !world.account.instances.values().any(ends) && all_bound(world) && consistent(world)
     };
     wait(&mut rig, 900, replaced).await;
-    assert!(rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
 }
 
 #[tokio::test]
-async fn a_proposal_waits_fifteen_seconds_without_binding_anybody() {
+async fn proposed_command_waits_fifteen_seconds_without_reserving_nodes() {
     let mut rig = oversized().await;
     let proposed = |world: &mut fakes::World| states(world).contains(&CommandState::Proposed);
     wait(&mut rig, 300, proposed).await;
     for _ in 0..13 {
-        assert!(rig.sim.with(unmarked) && rig.sim.with(proposed));
+        assert!(rig.sim.with(no_node_is_marked) && rig.sim.with(proposed));
         assert_eq!(types(&rig), ["m5.2xlarge"]);
         rig.pass(secs(1)).await;
     }
@@ -112,7 +113,7 @@ async fn a_proposal_waits_fifteen_seconds_without_binding_anybody() {
 }
 
 #[tokio::test]
-async fn the_old_node_is_closed_before_the_new_one_is_launched_and_deleted_when_it_is_in_service() {
+async fn candidate_is_tainted_before_the_launch_and_deleted_after_initialization() {
     let mut rig = oversized().await;
     rig.sim.with(|world| {
         world.on_call = Some(("launch", |world| {
@@ -132,7 +133,7 @@ async fn the_old_node_is_closed_before_the_new_one_is_launched_and_deleted_when_
 }
 
 #[tokio::test]
-async fn a_node_that_drifted_is_replaced_whatever_it_costs() {
+async fn drifted_node_is_replaced_regardless_of_cost() {
     let mut rig = outdated().await;
     let first = rig.sim.with(newest).name;
     let replaced = |world: &mut fakes::World| {
@@ -146,10 +147,12 @@ async fn a_node_that_drifted_is_replaced_whatever_it_costs() {
     assert_ne!(rig.sim.with(newest).name, first);
     assert_eq!(types(&rig), ["m5.large"]);
     rig.pass(secs(30)).await;
-    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(unmarked));
-    let said = rig.sim.with(|world| told(world, "DisruptionTerminating"));
+    assert!(rig.sim.with(all_over) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
+    let reported = rig
+        .sim
+        .with(|world| event_messages(world, "DisruptionTerminating"));
     assert_eq!(
-        said,
+        reported,
         ["Disrupting Node: Drifted", "Disrupting NodeClaim: Drifted"]
     );
 }
@@ -161,7 +164,7 @@ fn in_service(world: &fakes::World) -> usize {
     staying.filter(|claim| claim.is_true("Initialized")).count()
 }
 
-/// Nodes of a static NodePool, all in service, with these feature gates.
+/// Nodes of a static NodePool, all ready, with these feature gates.
 async fn with_replicas(replicas: i64, limit: Option<&str>, gates: &[&str]) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -186,7 +189,7 @@ async fn with_replicas(replicas: i64, limit: Option<&str>, gates: &[&str]) -> Ri
 }
 
 #[tokio::test]
-async fn nodes_of_a_static_pool_at_its_limit_go_first_and_are_made_good() {
+async fn drifted_nodes_of_a_static_pool_at_its_limit_are_terminated_first() {
     let gates = ["StaticCapacity", "TerminateFirstDrift"];
     let mut rig = with_replicas(3, Some("3"), &gates).await;
     rig.sim.with(|world| {
@@ -198,7 +201,7 @@ async fn nodes_of_a_static_pool_at_its_limit_go_first_and_are_made_good() {
     wait(&mut rig, 2_400, |world| {
         assert!(world.api.node_claims.len() <= 3, "the limit holds");
         let in_service = in_service(world);
-        assert!(in_service >= 2, "the budget lets one node be missing");
+        assert!(in_service >= 2, "the budget allows one missing node");
         let mut claims = world.api.node_claims.values();
         let all_new = claims.all(|claim| claim.labels.contains_key("team"));
         all_new && in_service == 3
@@ -207,15 +210,17 @@ async fn nodes_of_a_static_pool_at_its_limit_go_first_and_are_made_good() {
     rig.sim.with(|world| {
         let name = "karpenter_voluntary_disruption_decisions_total";
         let decisions = world.metrics.iter().filter(|metric| metric.name == name);
-        let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
+        let decisions: Vec<&str> = decisions
+            .map(|decision| &*decision.labels["decision"])
+            .collect();
         assert_eq!(decisions.len(), 3);
-        // The room that it leaves is for whatever comes first: the node that makes it good, or one that replaces another.
+        // The freed capacity goes to the first launch: a node of the static NodePool or a replacement.
         assert_eq!(decisions[0], "terminate-first");
     });
 }
 
 #[tokio::test]
-async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
+async fn drifted_node_of_a_static_pool_is_replaced_first() {
     let mut rig = with_replicas(2, None, &["StaticCapacity"]).await;
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
@@ -224,24 +229,25 @@ async fn a_node_of_a_static_pool_that_drifted_is_replaced_by_one_like_it() {
     wait(&mut rig, 1_200, |world| {
         let claims = world.api.node_claims.values();
         let staying = claims.filter(|claim| claim.deleted_at.is_none());
-        assert!(staying.count() >= 2, "never fewer than it is to have");
+        assert!(staying.count() >= 2, "never fewer nodes than replicas");
         let mut claims = world.api.node_claims.values();
         claims.all(|claim| claim.labels.contains_key("team")) && world.api.node_claims.len() == 2
     })
     .await;
 }
 
-/// The security groups of a NodeClaim's instance are no longer those of its EC2NodeClass.
+/// Makes the security groups of a NodeClaim's instance differ from those of its EC2NodeClass.
 fn outdate(rig: &Rig, claim: &NodeClaim) {
     rig.sim.with(|world| {
         let mut instances = world.account.instances.values_mut();
-        let own = instances.find(|one| claim.status.provider_id.ends_with(one.id.as_str()));
+        let own =
+            instances.find(|instance| claim.status.provider_id.ends_with(instance.id.as_str()));
         own.unwrap().security_groups.insert("sg-old".into());
     });
 }
 
 #[tokio::test]
-async fn node_of_a_static_pool_that_refuses_its_taint_takes_no_room_from_another() {
+async fn node_of_a_static_pool_that_cannot_be_tainted_blocks_no_other_replacement() {
     let mut rig = with_replicas(2, Some("3"), &["StaticCapacity"]).await;
     let claims: Vec<NodeClaim> = rig.sim.with(|world| {
         let mut claims: Vec<_> = world.api.node_claims.values().cloned().collect();
@@ -259,8 +265,8 @@ async fn node_of_a_static_pool_that_refuses_its_taint_takes_no_room_from_another
     rig.pass(secs(900)).await;
     rig.sim.with(|world| {
         let launched = world.account.instances.len();
-        assert_eq!(launched, 2, "nothing replaces a node that stays");
-        let refused = told(world, "ChangeRefused");
+        assert_eq!(launched, 2, "no replacement for a node that stays");
+        let refused = event_messages(world, "ChangeRefused");
         assert!(
             refused.iter().any(|text| text.contains("forensics")),
             "{refused:?}"
@@ -289,11 +295,11 @@ async fn node_of_a_static_pool_that_refuses_its_taint_takes_no_room_from_another
     })
     .await;
     rig.pass(secs(60)).await;
-    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
 }
 
 #[tokio::test]
-async fn a_replacement_without_capacity_rolls_back_and_another_type_is_tried_later() {
+async fn replacement_without_capacity_rolls_back_and_another_type_is_tried_later() {
     let mut rig = oversized().await;
     rig.sim.with(|world| {
         for kind in ["m5.large", "m5.xlarge"] {
@@ -306,16 +312,16 @@ async fn a_replacement_without_capacity_rolls_back_and_another_type_is_tried_lat
     wait(&mut rig, 300, rolled_back).await;
     rig.pass(secs(10)).await;
     assert_eq!(types(&rig), ["m5.2xlarge"]);
-    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound) && rig.sim.with(settled));
+    assert!(rig.sim.with(no_node_is_marked) && rig.sim.with(all_bound) && rig.sim.with(settled));
     let asked = rig.sim.with(|world| world.account.requests.len());
-    assert_eq!(asked, 2, "one for the first node, one that failed");
+    assert_eq!(asked, 2, "one request for the first node, one that failed");
     rig.sim.with(|world| world.account.no_capacity.clear());
-    // The offerings are believed to be short for three minutes.
+    // Offerings count as unavailable for three minutes.
     let moved = |world: &mut fakes::World| {
         let kinds: Vec<_> = world
             .account
             .alive()
-            .map(|one| one.instance_type.clone())
+            .map(|instance| instance.instance_type.clone())
             .collect();
         kinds == ["m5.large"] && all_bound(world)
     };
@@ -323,7 +329,7 @@ async fn a_replacement_without_capacity_rolls_back_and_another_type_is_tried_lat
 }
 
 #[tokio::test]
-async fn a_replacement_that_never_gets_ready_rolls_back_and_the_pod_stays_where_it_is() {
+async fn replacement_that_never_initializes_rolls_back_and_the_pod_stays() {
     let mut rig = oversized().await;
     rig.sim.with(|world| world.api.closed = true);
     wait(&mut rig, 300, replacing).await;
@@ -335,7 +341,7 @@ async fn a_replacement_that_never_gets_ready_rolls_back_and_the_pod_stays_where_
     );
     rig.pass(secs(5)).await;
     assert!(
-        rig.sim.with(unmarked) && rig.sim.with(all_bound),
+        rig.sim.with(no_node_is_marked) && rig.sim.with(all_bound),
         "{:#?}",
         rig.transcript
     );
@@ -343,7 +349,7 @@ async fn a_replacement_that_never_gets_ready_rolls_back_and_the_pod_stays_where_
 }
 
 #[tokio::test]
-async fn who_wants_to_know_is_told_what_is_decided_and_what_budgets_hold_back() {
+async fn events_and_metrics_report_decisions_and_blocking_budgets() {
     let mut rig = oversized().await;
     let to = "https://chat.example.com/hook";
     rig.configure(&json!({"notifications": [
@@ -357,8 +363,13 @@ async fn who_wants_to_know_is_told_what_is_decided_and_what_budgets_hold_back() 
         });
     };
     let titles = |rig: &Rig| -> Vec<String> {
-        rig.sim
-            .with(|world| world.told.iter().map(|told| told.body.clone()).collect())
+        rig.sim.with(|world| {
+            world
+                .told
+                .iter()
+                .map(|reported| reported.body.clone())
+                .collect()
+        })
     };
     set_budget(&rig, "0");
     rig.pass(secs(900)).await;

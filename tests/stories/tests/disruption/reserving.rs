@@ -1,4 +1,4 @@
-//! A node in a full capacity reservation goes before its replacement, and the instance that it leaves is for its pods.
+//! A node in a full capacity reservation is terminated before its replacement is launched, and its instance is kept for its pods.
 
 use fakes::World;
 use model::{
@@ -17,14 +17,15 @@ use crate::{relabel, wait};
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 const ZONE: &str = "us-east-1a";
 
-/// Lets EC2 show how many instances of the reservation, which holds one, are free.
+/// Makes EC2 report the number of free instances of the reservation, which holds one.
 fn count_free(world: &mut World) {
     let alive = world.account.instances.values();
-    let mut reserved = alive.filter(|one| one.capacity_type == CapacityType::Reserved);
-    let is_full = reserved.any(|one| one.state != model::launch::InstanceState::Terminated);
+    let mut reserved = alive.filter(|instance| instance.capacity_type == CapacityType::Reserved);
+    let is_full =
+        reserved.any(|instance| instance.state != model::launch::InstanceState::Terminated);
     let is_known = world.catalog.iter().any(|kind| {
         let mut offerings = kind.offerings.iter();
-        offerings.any(|one| one.available != is_full && one.reservation.is_some())
+        offerings.any(|offering| offering.available != is_full && offering.reservation.is_some())
     });
     if is_known {
         return;
@@ -40,7 +41,7 @@ fn count_free(world: &mut World) {
     }
 }
 
-/// A NodePool that launches into a reservation of one instance only, which runs the pod of `web`.
+/// A NodePool that launches only into a reservation of one instance, on which the pod of `web` runs.
 async fn reserved() -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -48,7 +49,7 @@ async fn reserved() -> Rig {
         entry["settings"] = json!({"featureGates": {"TerminateFirstDrift": true}});
         world.catalog.retain(|kind| kind.name == "m5.large");
         let kind = &mut world.catalog[0];
-        let like = kind.offerings.iter().find(|one| one.zone == ZONE);
+        let like = kind.offerings.iter().find(|offering| offering.zone == ZONE);
         let reserved = Offering {
             capacity_type: CapacityType::Reserved,
             reservation: Some(Reservation {
@@ -73,7 +74,7 @@ async fn reserved() -> Rig {
     rig.pass(secs(150)).await;
     rig.sim.with(|world| world.api.scale("web", 1, cpu(POD)));
     wait(&mut rig, 180, |world| is_bound(world, "web")).await;
-    // Fakes launch into reservations without telling which one.
+    // The fakes launch into reservations without reporting the reservation's id.
     rig.sim.with(|world| {
         count_free(world);
         let id = (RESERVATION_ID.to_owned(), "cr-1".to_owned());
@@ -86,7 +87,7 @@ async fn reserved() -> Rig {
     rig
 }
 
-/// Whether the pods of a Deployment have nodes.
+/// Whether all pods of a Deployment are bound.
 fn is_bound(world: &World, deployment: &str) -> bool {
     let own = world.api.pods.values();
     let mut own = own
@@ -96,7 +97,7 @@ fn is_bound(world: &World, deployment: &str) -> bool {
 }
 
 #[tokio::test]
-async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
+async fn reserved_instance_freed_by_a_node_is_kept_for_its_pods() {
     let mut rig = reserved().await;
     let first = rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
@@ -106,7 +107,7 @@ async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
     });
     let goes = |world: &mut World| world.api.node_claims[&first].deleted_at.is_some();
     wait(&mut rig, 1_800, goes).await;
-    // Being larger, these are placed before any pod of `web`.
+    // These pods are larger and therefore placed before any pod of `web`.
     rig.sim
         .with(|world| world.api.scale("batch", 2, cpu(POD + 200)));
     wait(&mut rig, 600, |world| {
@@ -114,7 +115,7 @@ async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
         !world.api.node_claims.contains_key(&first) && world.api.node_claims.len() == 1
     })
     .await;
-    // The scheduler may put any pod on the node that comes: that it comes for the pod of `web` is what is decided here.
+    // The scheduler may bind any pod to the new node; the test checks that the launch is planned for the pod of `web`.
     let launches = rig.transcript.iter();
     let launches = launches.filter(|line| line.contains(" provisioner: launch "));
     let launches: Vec<_> = launches
@@ -124,12 +125,14 @@ async fn instance_that_a_node_leaves_to_its_reservation_is_for_its_own_pods() {
     rig.sim.with(|world| {
         let name = "karpenter_voluntary_disruption_decisions_total";
         let decisions = world.metrics.iter().filter(|metric| metric.name == name);
-        let decisions: Vec<&str> = decisions.map(|one| &*one.labels["decision"]).collect();
+        let decisions: Vec<&str> = decisions
+            .map(|decision| &*decision.labels["decision"])
+            .collect();
         assert_eq!(decisions, ["terminate-first"]);
     });
 }
 
-/// A NodePool `batch` of spot instances, which only pods of the Deployment of this name may go to.
+/// Adds a NodePool `batch` of spot instances for the pods of the Deployment of this name only.
 fn add_spot_pool(world: &mut World) {
     let mut pool = fakes::node_pool("batch", "Never");
     let template = &mut pool.spec.template.spec;
@@ -153,13 +156,13 @@ fn add_spot_pool(world: &mut World) {
 }
 
 #[tokio::test]
-async fn launch_for_a_kept_instance_that_waits_for_approval_holds_up_no_other_pods() {
+async fn launch_into_a_kept_reservation_that_awaits_approval_blocks_no_other_pods() {
     let mut rig = reserved().await;
     rig.sim.with(add_spot_pool);
     rig.pass(secs(60)).await;
     let first = rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
-        // More than a spot instance costs, and less than the reserved one.
+        // The limit is above the price of a spot instance and below that of the reserved one.
         entry["settings"]["guards"] = json!({"approveAbove": {"dollarsPerHour": "0.05"}});
         let pool = world.api.node_pools.get_mut("default").unwrap();
         pool.metadata.generation = Some(2);
@@ -174,7 +177,7 @@ async fn launch_for_a_kept_instance_that_waits_for_approval_holds_up_no_other_po
     rig.sim.with(|world| world.api.scale("batch", 1, cpu(POD)));
     wait(&mut rig, 600, |world| is_bound(world, "batch")).await;
     rig.sim.with(|world| {
-        assert!(!is_bound(world, "web"), "nobody has approved");
+        assert!(!is_bound(world, "web"), "no approval was given");
         let entry = world.registry[0].body.as_mut().unwrap();
         entry["settings"]["guards"] = json!({});
     });

@@ -1,4 +1,4 @@
-//! What happens between a decision and its act.
+//! Changes between a disruption decision and its execution.
 
 use api::names::annotation::DO_NOT_DISRUPT;
 use model::{
@@ -9,7 +9,8 @@ use model::{
 use stories::{Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
 use crate::{
-    grow, home, oversized, relabel, replacing, rolled_back, states, told, types, unmarked, wait,
+    event_messages, grow, no_node_is_marked, node_of_first_pod, oversized, relabel, replacing,
+    rolled_back, states, types, wait,
 };
 
 fn proposed(world: &mut fakes::World) -> bool {
@@ -24,7 +25,7 @@ fn protect_the_pod(world: &mut fakes::World) {
 }
 
 #[tokio::test]
-async fn a_pod_that_becomes_do_not_disrupt_while_it_is_judged_again_keeps_its_node() {
+async fn pod_that_becomes_do_not_disrupt_before_revalidation_keeps_its_node() {
     let mut rig = oversized().await;
     wait(&mut rig, 300, proposed).await;
     rig.sim.with(protect_the_pod);
@@ -32,8 +33,8 @@ async fn a_pod_that_becomes_do_not_disrupt_while_it_is_judged_again_keeps_its_no
     assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
     assert_eq!(rig.sim.with(states), [CommandState::RolledBack]);
     rig.sim.with(|world| {
-        assert!(told(world, "ConsolidationRejected")[0].starts_with("churn: "));
-        let blocked = told(world, "DisruptionBlocked");
+        assert!(event_messages(world, "ConsolidationRejected")[0].starts_with("churn: "));
+        let blocked = event_messages(world, "DisruptionBlocked");
         assert!(
             blocked.iter().any(|text| text.contains(DO_NOT_DISRUPT)),
             "{blocked:?}"
@@ -42,22 +43,22 @@ async fn a_pod_that_becomes_do_not_disrupt_while_it_is_judged_again_keeps_its_no
 }
 
 #[tokio::test]
-async fn one_that_does_so_while_its_replacement_starts_keeps_its_node_too() {
+async fn pod_that_becomes_do_not_disrupt_while_its_replacement_starts_keeps_its_node() {
     let mut rig = oversized().await;
     wait(&mut rig, 300, replacing).await;
     rig.sim.with(protect_the_pod);
-    let node = rig.sim.with(home);
+    let node = rig.sim.with(node_of_first_pod);
     wait(&mut rig, 300, rolled_back).await;
     rig.pass(secs(60)).await;
-    assert_eq!(rig.sim.with(home), node);
-    assert!(rig.sim.with(unmarked) && rig.sim.with(all_bound));
-    // The replacement is not needed, and goes as an empty node does.
+    assert_eq!(rig.sim.with(node_of_first_pod), node);
+    assert!(rig.sim.with(no_node_is_marked) && rig.sim.with(all_bound));
+    // The replacement is not needed and is removed as an empty node.
     wait(&mut rig, 600, |world| world.account.alive().count() == 1).await;
     assert_eq!(types(&rig), ["m5.2xlarge"]);
 }
 
 #[tokio::test]
-async fn a_budget_that_shrinks_while_it_is_judged_again_holds_it_back() {
+async fn budget_that_shrinks_before_revalidation_blocks_the_command() {
     let mut rig = oversized().await;
     wait(&mut rig, 300, proposed).await;
     rig.sim.with(|world| {
@@ -68,16 +69,16 @@ async fn a_budget_that_shrinks_while_it_is_judged_again_holds_it_back() {
     assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
     assert_eq!(rig.sim.with(states), [CommandState::RolledBack]);
     rig.sim.with(|world| {
-        assert!(told(world, "ConsolidationRejected")[0].starts_with("budget: "));
+        assert!(event_messages(world, "ConsolidationRejected")[0].starts_with("budget: "));
         let expected =
             "No allowed disruptions for disruption reason Underutilized due to blocking budget";
-        let blocked = told(world, "DisruptionBlocked");
+        let blocked = event_messages(world, "DisruptionBlocked");
         assert!(blocked.iter().any(|text| text == expected), "{blocked:?}");
     });
 }
 
 #[tokio::test]
-async fn pods_that_come_while_it_is_judged_again_keep_the_node() {
+async fn pods_bound_before_revalidation_keep_the_node() {
     let mut rig = oversized().await;
     wait(&mut rig, 300, proposed).await;
     grow(&rig, "more", 3);
@@ -87,18 +88,18 @@ async fn pods_that_come_while_it_is_judged_again_keep_the_node() {
 }
 
 #[tokio::test]
-async fn an_empty_node_that_a_pod_took_meanwhile_stays() {
+async fn empty_node_that_gets_a_pod_before_its_deletion_stays() {
     let mut rig = oversized().await;
     rig.scale(0);
     wait(&mut rig, 300, proposed).await;
     rig.scale(1);
     rig.pass(secs(45)).await;
     assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
-    assert!(rig.sim.with(all_bound) && rig.sim.with(unmarked));
+    assert!(rig.sim.with(all_bound) && rig.sim.with(no_node_is_marked));
 }
 
 #[tokio::test]
-async fn a_command_of_a_newer_version_keeps_its_node_from_us_and_is_left_alone() {
+async fn command_of_a_newer_version_reserves_its_node_and_is_left_alone() {
     let mut rig = oversized().await;
     let set = |rig: &Rig, state| {
         rig.sim.with(|world| {
@@ -122,13 +123,13 @@ async fn a_command_of_a_newer_version_keeps_its_node_from_us_and_is_left_alone()
     rig.pass(secs(600)).await;
     assert_eq!(types(&rig), ["m5.2xlarge"], "{:#?}", rig.transcript);
     assert_eq!(rig.sim.with(states), [CommandState::Newer]);
-    // Its own version has given it up.
+    // The newer version rolls its command back.
     set(&rig, CommandState::RolledBack);
     wait(&mut rig, 600, proposed).await;
 }
 
 #[tokio::test]
-async fn a_node_pool_that_is_deleted_meanwhile_ends_the_command() {
+async fn deleting_the_node_pool_ends_the_command() {
     let mut rig = oversized().await;
     wait(&mut rig, 300, replacing).await;
     rig.sim.with(|world| {
@@ -153,7 +154,7 @@ async fn a_node_pool_that_is_deleted_meanwhile_ends_the_command() {
 }
 
 #[tokio::test]
-async fn two_turns_at_once_begin_one_command() {
+async fn concurrent_turns_begin_one_command() {
     for seed in 1..=20 {
         let mut rig = oversized().await;
         rig.sim.with(|world| world.interleaving = seed);
@@ -194,9 +195,9 @@ async fn two_turns_at_once_begin_one_command() {
     }
 }
 
-/// A pod that waits is expected on the NodeClaim of a node that starts, and on the node once that is there.
+/// A pending pod is nominated to the NodeClaim of a starting node, and to the node once that exists.
 #[tokio::test]
-async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_claim() {
+async fn nomination_of_a_node_claim_carries_over_to_its_node() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     let is_launched = |world: &mut fakes::World| {
@@ -212,15 +213,17 @@ async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_c
         relabel(world.api.node_pools.get_mut("default").unwrap());
         let until = world.now + secs(300);
         let nominated = &mut world.ledger.of(&Rig::cluster()).nominated;
-        let is_claim = |one: &Expected| matches!(one, Expected::NodeClaim(_));
+        let is_claim = |expected: &Expected| matches!(expected, Expected::NodeClaim(_));
         assert!(!nominated.is_empty() && nominated.keys().all(is_claim));
-        nominated.values_mut().for_each(|one| *one = until);
+        nominated
+            .values_mut()
+            .for_each(|nomination| *nomination = until);
         until
     });
     wait(&mut rig, 180, all_bound).await;
     rig.scale(0);
     rig.sim.with(late(0));
-    // Events of the node that started are repeated from then on.
+    // Events of the started node are repeated from then on.
     rig.pass(secs(121)).await;
     let wake = Wake::new(Rig::cluster(), Lane::Disruption, "test");
     rig.sim.wake(wake, secs(0));
@@ -228,7 +231,7 @@ async fn a_node_that_joins_is_kept_for_the_pods_that_were_expected_on_its_node_c
     assert!(held.await.is_some());
     assert_eq!(rig.sim.with(states), [], "{:#?}", rig.transcript);
     rig.sim.with(|world| {
-        let blocked = told(world, "DisruptionBlocked");
+        let blocked = event_messages(world, "DisruptionBlocked");
         let expected = "Node is nominated for a pending pod";
         assert!(blocked.iter().any(|text| text == expected), "{blocked:?}");
     });

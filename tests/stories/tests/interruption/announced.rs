@@ -1,5 +1,4 @@
-//! What becomes of a node whose end is announced: its NodePool may want it cordoned, and capacity blocks announce theirs by
-//! their end time.
+//! Nodes with an announced end: their NodePool may choose to cordon them, and capacity blocks announce theirs by their end time.
 
 use api::karpenter::{
     CapacityReservation, CapacityReservationState, CapacityReservationType, InstanceMatchCriteria,
@@ -15,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn cordon_marks_the_node_and_new_places_are_made_for_its_pods_but_nobody_is_evicted() {
+async fn cordon_action_taints_the_node_and_launches_capacity_without_evictions() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     annotate(&rig, "whittle.sh/interruption", "cordon");
@@ -26,8 +25,8 @@ async fn cordon_marks_the_node_and_new_places_are_made_for_its_pods_but_nobody_i
         assert!(is_cordoned(world, &victim));
         assert!(!is_deleting(world, &victim) && !is_tainted(world, &victim));
     });
-    let bought = |world: &mut fakes::World| world.account.alive().count() == 2;
-    assert!(rig.until(secs(60), bought).await.is_some());
+    let launched = |world: &mut fakes::World| world.account.alive().count() == 2;
+    assert!(rig.until(secs(60), launched).await.is_some());
     rig.pass(secs(50)).await;
     rig.sim.with(|world| assert!(!is_deleting(world, &victim)));
     rig.sim.with(|world| {
@@ -42,14 +41,14 @@ async fn cordon_marks_the_node_and_new_places_are_made_for_its_pods_but_nobody_i
 }
 
 #[tokio::test]
-async fn without_the_word_of_its_node_pool_a_node_is_left_to_the_terminator() {
+async fn node_of_deleted_node_pool_is_drained_by_terminator() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     annotate(&rig, "whittle.sh/interruption", "cordon");
     rig.sim.fail_next("node_pools", Fault::Throttled);
     let body = spot(&rig, &victim);
     let delivery = deliver(&mut rig, &[body]).await;
-    assert!(delivery.kept.is_empty(), "the fact is on record");
+    assert!(delivery.kept.is_empty(), "the fact is recorded");
     rig.sim
         .with(|world| assert!(!is_deleting(world, &victim) && !is_cordoned(world, &victim)));
     let cordoned = |world: &mut fakes::World| is_cordoned(world, &victim);
@@ -59,7 +58,7 @@ async fn without_the_word_of_its_node_pool_a_node_is_left_to_the_terminator() {
 }
 
 #[tokio::test]
-async fn an_instance_that_was_to_go_and_stays_is_no_longer_expected_to_go() {
+async fn notice_of_an_instance_that_stays_past_its_deadline_expires() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     annotate(&rig, "whittle.sh/interruption", "cordon");
@@ -71,12 +70,12 @@ async fn an_instance_that_was_to_go_and_stays_is_no_longer_expected_to_go() {
         notices.values().any(|notice| !notice.done)
     };
     rig.pass(secs(150)).await;
-    assert!(rig.sim.with(open), "its deadline has only just passed");
+    assert!(rig.sim.with(open), "the deadline has just passed");
     rig.pass(secs(150)).await;
     assert!(!rig.sim.with(open), "{:#?}", rig.transcript);
 }
 
-/// The block that the cluster's only NodeClass selects, with this node in it.
+/// Puts the node into the capacity block that the only NodeClass of the cluster selects.
 fn in_block(rig: &Rig, node: &InstanceId, end: Timestamp) {
     let block = CapacityReservation {
         availability_zone: "us-east-1a".into(),
@@ -119,9 +118,9 @@ async fn nodes_of_a_capacity_block_are_drained_forty_minutes_before_its_end() {
         let deadlines: Vec<_> = notices.map(|notice| notice.deadline).collect();
         let taken_back = end - secs(30 * 60);
         assert_eq!(deadlines, [Some(taken_back)], "EC2 takes instances back");
-        let told = world.api.events.iter();
-        let told = told.filter(|event| event.reason == "CapacityBlockExpiring");
-        assert_eq!(told.count(), 2, "on the NodeClaim and the Node");
+        let reported = world.api.events.iter();
+        let reported = reported.filter(|event| event.reason == "CapacityBlockExpiring");
+        assert_eq!(reported.count(), 2, "on the NodeClaim and the Node");
     });
     let moved = |world: &mut fakes::World| all_bound(world) && claim_of(world, &all[0]).is_none();
     let took = rig.until(secs(9 * 60), moved).await;
@@ -129,7 +128,7 @@ async fn nodes_of_a_capacity_block_are_drained_forty_minutes_before_its_end() {
 }
 
 #[tokio::test]
-async fn the_announced_end_of_a_block_that_no_node_class_selects_any_more_drains_its_nodes() {
+async fn announced_end_of_a_block_without_a_node_class_drains_its_nodes() {
     let mut rig = running(Relay::Dead, 2).await;
     let all = instances(&rig);
     rig.sim.with(|world| {
@@ -142,7 +141,7 @@ async fn the_announced_end_of_a_block_that_no_node_class_selects_any_more_drains
         "Capacity Block Reservation Expiration Warning",
         serde_json::json!({ "capacity-reservation-id": "cr-0block", "end-date": end.to_string() }),
     );
-    // Whoever cannot be asked has not said that nothing runs in it.
+    // A failing read does not prove that the block is empty.
     rig.sim
         .fail_next("instances_of_reservation", Fault::Throttled);
     let delivery = deliver(&mut rig, std::slice::from_ref(&body)).await;
@@ -178,7 +177,7 @@ async fn the_announced_end_of_a_block_that_no_node_class_selects_any_more_drains
 }
 
 #[tokio::test]
-async fn a_block_that_nothing_runs_in_ends_unnoticed() {
+async fn end_of_an_empty_capacity_block_changes_nothing() {
     let mut rig = running(Relay::Dead, 1).await;
     let body = event(
         &rig,

@@ -1,4 +1,4 @@
-//! What comes in by the queue: garbage among good messages, the same twice, in any order, hours late.
+//! Messages of the interrupt queue: malformed ones among valid ones, duplicates, in any order, hours late.
 
 use fakes::Fault;
 use model::{ClusterName, InterruptionKind, ledger::Mode};
@@ -9,7 +9,7 @@ use crate::{
     claim_of, counts, deliver, event, instances, is_deleting, is_tainted, running, spot, state,
 };
 
-/// What was counted of events that end no node, by why.
+/// Number of ignored events, by cause.
 fn ignored(rig: &Rig) -> Vec<(String, u64)> {
     rig.sim.with(|world| {
         let metrics = world.metrics.iter();
@@ -25,7 +25,7 @@ fn ignored(rig: &Rig) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_at_once() {
+async fn spot_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     rig.sim.take_wakes();
@@ -35,7 +35,7 @@ async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_a
     assert_eq!(counts(&delivery), [("spot_interrupted/recorded", 1)]);
     rig.sim.with(|world| {
         assert!(is_tainted(world, &victim) && is_deleting(world, &victim));
-        // Load balancers let go of it with the taint, before the first pod leaves.
+        // Load balancers deregister the node because of the taint, before the first pod leaves.
         let mut nodes = world.api.nodes.values();
         let node = nodes.find(|node| node.provider_id.ends_with(victim.as_str()));
         let excluded = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -60,7 +60,7 @@ async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_a
         .collect();
     lanes.sort();
     assert_eq!(lanes, ["provisioner", "terminator"]);
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let mut reasons: Vec<String> = world
             .api
             .events
@@ -70,11 +70,15 @@ async fn a_warning_taints_the_node_deletes_its_node_claim_and_wakes_both_lanes_a
         reasons.retain(|reason| reason.contains("Interrupt"));
         reasons
     });
-    assert_eq!(told.len(), 4, "on the NodeClaim and the Node: {told:?}");
+    assert_eq!(
+        reported.len(),
+        4,
+        "on the NodeClaim and the Node: {reported:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_poisoned_message_spoils_none_of_the_others() {
+async fn malformed_message_fails_no_other_of_its_batch() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     let good = spot(&rig, &victim);
@@ -107,7 +111,7 @@ async fn a_poisoned_message_spoils_none_of_the_others() {
 }
 
 #[tokio::test]
-async fn what_is_not_for_us_is_counted_and_nobody_is_asked() {
+async fn irrelevant_events_are_counted_without_any_call() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     let of = |field: &str, value: &str| {
@@ -135,7 +139,7 @@ async fn what_is_not_for_us_is_counted_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn state_changes_of_strangers_are_answered_by_the_ledger_alone() {
+async fn state_changes_of_unmanaged_instances_read_only_the_ledger() {
     let mut rig = running(Relay::Dead, 1).await;
     rig.sim.with(|world| world.calls.clear());
     let body = state(&rig, &"i-0abc".into(), "terminated");
@@ -146,25 +150,26 @@ async fn state_changes_of_strangers_are_answered_by_the_ledger_alone() {
 }
 
 #[tokio::test]
-async fn ec2_is_asked_once_for_all_strangers_of_a_delivery_and_not_again_within_the_hour() {
+async fn ec2_describes_all_unmanaged_instances_of_a_batch_once_per_hour() {
     let mut rig = running(Relay::Dead, 1).await;
     let ids: Vec<model::InstanceId> = rig.sim.with(|world| {
-        let one = world.account.instances.values().next().unwrap().clone();
-        let strangers = (0..8).map(|number| {
-            let mut stranger = one.clone();
-            stranger.id = format!("i-0{number}").into();
-            stranger.tags.clear();
-            stranger
+        let instance = world.account.instances.values().next().unwrap().clone();
+        let unmanaged_instances = (0..8).map(|number| {
+            let mut unmanaged = instance.clone();
+            unmanaged.id = format!("i-0{number}").into();
+            unmanaged.tags.clear();
+            unmanaged
         });
-        let strangers: Vec<_> = strangers.collect();
-        let ids = strangers
+        let unmanaged_instances: Vec<_> = unmanaged_instances.collect();
+        let ids = unmanaged_instances
             .iter()
-            .map(|stranger| stranger.id.clone())
+            .map(|unmanaged| unmanaged.id.clone())
             .collect();
-        world
-            .account
-            .instances
-            .extend(strangers.into_iter().map(|one| (one.id.clone(), one)));
+        world.account.instances.extend(
+            unmanaged_instances
+                .into_iter()
+                .map(|instance| (instance.id.clone(), instance)),
+        );
         world.calls.clear();
         ids
     });
@@ -183,7 +188,7 @@ async fn ec2_is_asked_once_for_all_strangers_of_a_delivery_and_not_again_within_
 }
 
 #[tokio::test]
-async fn a_throttled_ledger_keeps_the_message_and_nothing_is_done_without_the_fact() {
+async fn throttled_ledger_write_keeps_the_message_and_prevents_the_action() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     let body = spot(&rig, &victim);
@@ -202,7 +207,7 @@ async fn a_throttled_ledger_keeps_the_message_and_nothing_is_done_without_the_fa
 }
 
 #[tokio::test]
-async fn an_instance_of_a_cluster_that_was_unregistered_is_counted_and_left() {
+async fn instance_of_an_unregistered_cluster_is_counted_and_left_alone() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     rig.sim.with(|world| {
@@ -218,7 +223,7 @@ async fn an_instance_of_a_cluster_that_was_unregistered_is_counted_and_left() {
 }
 
 #[tokio::test]
-async fn in_shadow_nothing_is_done() {
+async fn shadow_mode_takes_no_action() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     rig.sim.with(|world| {
@@ -232,7 +237,7 @@ async fn in_shadow_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn doubles_in_any_order_change_nothing() {
+async fn duplicate_messages_in_any_order_change_nothing() {
     let mut rig = running(Relay::Watching, 2).await;
     let victim = instances(&rig)[0].clone();
     let (spot, stopping) = (spot(&rig, &victim), state(&rig, &victim, "shutting-down"));
@@ -257,7 +262,7 @@ async fn doubles_in_any_order_change_nothing() {
     };
     let before = generation(&rig);
     deliver(&mut rig, &bodies).await;
-    assert_eq!(generation(&rig), before, "nothing new is on record");
+    assert_eq!(generation(&rig), before, "there is no new record");
     let gone = |world: &mut fakes::World| claim_of(world, &victim).is_none();
     assert!(
         rig.until(secs(200), gone).await.is_some(),
@@ -266,7 +271,7 @@ async fn doubles_in_any_order_change_nothing() {
     );
     rig.pass(secs(120)).await;
     let nodes = instances(&rig);
-    // Hours later the queue finds them again.
+    // The queue delivers the messages again hours later.
     rig.pass(secs(3 * 3600)).await;
     rig.sim.with(|world| world.ledger.unavailable.clear());
     let delivery = deliver(&mut rig, &bodies).await;
@@ -275,12 +280,12 @@ async fn doubles_in_any_order_change_nothing() {
     assert_eq!(
         instances(&rig),
         nodes,
-        "a dead instance's warning ends nothing"
+        "the warning of a terminated instance changes nothing"
     );
     rig.sim.with(|world| {
         assert!(
             world.ledger.unavailable.is_empty(),
-            "what is old says nothing about capacity"
+            "old notices are no evidence about capacity"
         );
         assert!(
             world
@@ -295,7 +300,7 @@ async fn doubles_in_any_order_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_instance_that_we_ended_ourselves_is_nothing_new() {
+async fn termination_event_of_a_terminated_instance_changes_nothing() {
     let mut rig = running(Relay::Watching, 1).await;
     let victim = instances(&rig)[0].clone();
     rig.scale(0);
@@ -310,7 +315,7 @@ async fn the_end_of_an_instance_that_we_ended_ourselves_is_nothing_new() {
 }
 
 #[tokio::test]
-async fn events_for_a_hundred_clusters_come_in_one_delivery() {
+async fn one_batch_carries_events_for_a_hundred_clusters() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     let ids: Vec<model::InstanceId> = rig.sim.with(|world| {
@@ -329,7 +334,7 @@ async fn events_for_a_hundred_clusters_come_in_one_delivery() {
             })
             .collect()
     });
-    // One of them has no ledger to write to.
+    // The ledger fails for one of the clusters.
     rig.sim.fail_next("record_unfenced", Fault::Throttled);
     let bodies: Vec<String> = ids.iter().map(|id| spot(&rig, id)).collect();
     let delivery = deliver(&mut rig, &bodies).await;
@@ -344,7 +349,7 @@ async fn events_for_a_hundred_clusters_come_in_one_delivery() {
 }
 
 #[tokio::test]
-async fn a_failed_machine_is_not_waited_for() {
+async fn node_of_a_failed_instance_is_drained_without_grace() {
     let mut rig = running(Relay::Watching, 2).await;
     let victim = instances(&rig)[0].clone();
     let outcome = rig
@@ -361,7 +366,7 @@ async fn a_failed_machine_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_sweep_finds_instances_in_trouble_for_all_clusters_with_one_look() {
+async fn sweep_finds_impaired_instances_of_all_clusters_with_one_request() {
     let mut rig = running(Relay::Watching, 2).await;
     let all = instances(&rig);
     rig.sim.with(|world| {
@@ -383,10 +388,10 @@ async fn the_sweep_finds_instances_in_trouble_for_all_clusters_with_one_look() {
     let took = rig.until(secs(60), gone).await;
     assert!(
         took.is_some(),
-        "nothing is waited for: {:#?}",
+        "the deletion does not wait: {:#?}",
         rig.transcript
     );
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let events = world.api.events.iter();
         events
             .filter(|event| event.reason == "InstanceUnhealthy")
@@ -398,9 +403,9 @@ async fn the_sweep_finds_instances_in_trouble_for_all_clusters_with_one_look() {
         let again = events
             .filter(|event| event.reason == "InstanceUnhealthy")
             .count();
-        assert_eq!(again, told, "said once, however often it is found");
+        assert_eq!(again, reported, "reported once");
     });
-    // What polling cannot do this minute, it does in the next.
+    // A poll that fails is repeated in the next minute.
     rig.sim.with(|world| {
         world.account.troubles = [(all[1].clone(), InterruptionKind::SystemStatus)].into()
     });

@@ -1,11 +1,11 @@
-//! Nothing works: the relay is dead, both lanes are busy, the API server does not answer.
+//! Interruptions while everything fails: the relay is dead, both lanes are busy, the API server does not answer.
 
 use model::{Lane, ids::TurnId, ledger::Lease};
 use stories::{Relay, Rig, all_bound, secs};
 
 use crate::{claim_of, deliver, instances, is_deleting, is_tainted, running, spot};
 
-/// What the terminator and the provisioner cannot do without.
+/// Calls that the terminator and the provisioner depend on.
 const API_CALLS: [&str; 12] = [
     "node_claim",
     "node",
@@ -22,7 +22,7 @@ const API_CALLS: [&str; 12] = [
 ];
 
 #[tokio::test]
-async fn with_the_relay_dead_the_pods_have_new_places_before_their_node_goes() {
+async fn pods_are_rescheduled_before_the_reclaim_without_a_relay() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     let body = spot(&rig, &victim);
@@ -34,10 +34,10 @@ async fn with_the_relay_dead_the_pods_have_new_places_before_their_node_goes() {
 }
 
 #[tokio::test]
-async fn the_replacement_is_bought_before_the_first_pod_is_pending() {
+async fn replacement_is_launched_before_the_first_pod_is_pending() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
-    // Its pods may not be evicted by choice.
+    // A budget forbids voluntary evictions of the pods.
     rig.sim.with(|world| {
         for pod in world.api.pods.values_mut() {
             pod.annotations
@@ -46,9 +46,9 @@ async fn the_replacement_is_bought_before_the_first_pod_is_pending() {
     });
     let body = spot(&rig, &victim);
     deliver(&mut rig, &[body]).await;
-    let bought = |world: &mut fakes::World| world.account.alive().count() == 2;
+    let launched = |world: &mut fakes::World| world.account.alive().count() == 2;
     assert!(
-        rig.until(secs(3), bought).await.is_some(),
+        rig.until(secs(3), launched).await.is_some(),
         "{:#?}",
         rig.transcript
     );
@@ -57,7 +57,7 @@ async fn the_replacement_is_bought_before_the_first_pod_is_pending() {
 }
 
 #[tokio::test]
-async fn busy_lanes_delay_neither_the_taint_nor_the_deletion_and_look_again_when_they_end() {
+async fn busy_lanes_delay_neither_taint_nor_deletion_and_run_again_afterwards() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     let held = rig.sim.with(|world| world.now) + secs(30);
@@ -84,7 +84,7 @@ async fn busy_lanes_delay_neither_the_taint_nor_the_deletion_and_look_again_when
     rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
         for lane in [Lane::Provisioner, Lane::Terminator] {
-            assert!(rows.lanes[&lane].again, "{lane} was told to look again");
+            assert!(rows.lanes[&lane].again, "{lane} is marked for repetition");
         }
     });
     let elsewhere =
@@ -97,18 +97,18 @@ async fn busy_lanes_delay_neither_the_taint_nor_the_deletion_and_look_again_when
 }
 
 #[tokio::test]
-async fn while_the_api_server_is_away_the_fact_stays_and_is_tried_every_few_seconds() {
+async fn notice_is_retried_every_few_seconds_while_the_api_server_is_down() {
     let mut rig = running(Relay::Dead, 2).await;
     let victim = instances(&rig)[0].clone();
     rig.sim.with(|world| world.down.extend(API_CALLS));
     let body = spot(&rig, &victim);
     let delivery = deliver(&mut rig, &[body]).await;
-    assert!(delivery.kept.is_empty(), "the fact is on record");
+    assert!(delivery.kept.is_empty(), "the fact is recorded");
     rig.sim.with(|world| {
         assert_eq!(
             world.ledger.unavailable.len(),
             1,
-            "EC2 says what was interrupted"
+            "EC2 reports the interruption"
         );
     });
     rig.pass(secs(70)).await;
@@ -131,7 +131,7 @@ async fn while_the_api_server_is_away_the_fact_stays_and_is_tried_every_few_seco
 }
 
 #[tokio::test]
-async fn what_is_cut_short_is_told_to_the_owner_of_the_pod() {
+async fn shortened_grace_period_is_an_event_on_the_pod() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     rig.sim.with(|world| {
@@ -144,11 +144,12 @@ async fn what_is_cut_short_is_told_to_the_owner_of_the_pod() {
     rig.pass(secs(30)).await;
     rig.sim.with(|world| {
         let mut events = world.api.events.iter();
-        let told = events.find(|event| event.reason == "Evicted").unwrap();
+        let reported = events.find(|event| event.reason == "Evicted").unwrap();
         assert!(
-            told.message
+            reported
+                .message
                 .contains("s of grace-period because its node goes then"),
-            "{told:?}"
+            "{reported:?}"
         );
     });
 }

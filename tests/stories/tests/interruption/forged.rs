@@ -1,4 +1,4 @@
-//! Whoever may write to the interrupt queue can claim anything. What EC2 would never say of an instance is not believed.
+//! Any sender of the interrupt queue can claim anything. Events that EC2 would never send for an instance are rejected.
 
 use fakes::Fault;
 use model::{CapacityType, InstanceId, InterruptionKind};
@@ -9,29 +9,33 @@ use crate::{counts, deliver, instances, is_deleting, is_tainted, running, warnin
 fn is_untouched(rig: &Rig, instance: &InstanceId) {
     rig.sim.with(|world| {
         assert!(!is_deleting(world, instance) && !is_tainted(world, instance));
-        assert!(world.account.alive().any(|one| one.id == *instance));
+        assert!(world.account.alive().any(|alive| alive.id == *instance));
     });
 }
 
 #[tokio::test]
-async fn spot_notice_about_an_on_demand_instance_is_refuted_and_its_node_stays() {
+async fn spot_notice_for_an_on_demand_instance_is_rejected_and_its_node_stays() {
     let mut rig = running(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     let body = warning(&rig, &node);
     let delivery = deliver(&mut rig, &[body]).await;
     assert_eq!(counts(&delivery), [("spot_interrupted/refuted", 1)]);
-    let bought = rig.sim.with(|world| world.account.instances.len());
+    let launched = rig.sim.with(|world| world.account.instances.len());
     rig.pass(secs(300)).await;
     is_untouched(&rig, &node);
     rig.sim.with(|world| {
-        assert_eq!(world.account.instances.len(), bought, "nothing replaces it");
+        assert_eq!(
+            world.account.instances.len(),
+            launched,
+            "no replacement is launched"
+        );
         let mut open = world.ledger.of(&Rig::cluster()).notices.values();
-        assert!(open.all(|notice| notice.done), "nothing is left to obey");
+        assert!(open.all(|notice| notice.done), "no notice is left");
     });
 }
 
 #[tokio::test]
-async fn spot_notice_about_an_on_demand_instance_is_refuted_once_the_api_server_answers() {
+async fn spot_notice_for_an_on_demand_instance_is_rejected_once_the_api_server_answers() {
     let mut rig = running(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     rig.sim.fail_next("node_pools", Fault::Throttled);
@@ -41,11 +45,11 @@ async fn spot_notice_about_an_on_demand_instance_is_refuted_once_the_api_server_
     rig.pass(secs(300)).await;
     is_untouched(&rig, &node);
     let offerings = rig.sim.with(|world| world.ledger.unavailable.len());
-    assert_eq!(offerings, 0, "no offering is held to be without capacity");
+    assert_eq!(offerings, 0, "no offering counts as unavailable");
 }
 
 #[tokio::test]
-async fn rebalance_recommendation_for_an_on_demand_instance_is_refuted() {
+async fn rebalance_recommendation_for_an_on_demand_instance_is_rejected() {
     let mut rig = running(Relay::Dead, 1).await;
     crate::annotate(&rig, "whittle.sh/rebalance", "drain");
     let node = instances(&rig)[0].clone();
@@ -57,7 +61,7 @@ async fn rebalance_recommendation_for_an_on_demand_instance_is_refuted() {
 }
 
 #[tokio::test]
-async fn notice_about_an_instance_whose_capacity_type_no_node_claim_shows_is_believed() {
+async fn notice_for_an_instance_of_unknown_capacity_type_is_accepted() {
     let mut rig = running(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     rig.sim.with(|world| {
@@ -68,7 +72,7 @@ async fn notice_about_an_instance_whose_capacity_type_no_node_claim_shows_is_bel
             world
                 .account
                 .alive()
-                .all(|one| one.capacity_type == CapacityType::OnDemand)
+                .all(|instance| instance.capacity_type == CapacityType::OnDemand)
         );
     });
     let body = warning(&rig, &node);

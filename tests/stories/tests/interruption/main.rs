@@ -1,19 +1,18 @@
-//! Announcements of AWS: what comes in by the queue, what becomes of it when nothing works, and when everything goes at
-//! once.
+//! Interruptions announced by AWS: messages of the queue, faults of all dependencies, and reclaims of many instances at once.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 mod announced;
 mod deliveries;
 mod faults;
-mod foreign;
 mod forged;
+mod notifications;
 mod rebalance;
 mod storm;
-mod told;
+mod unmanaged;
 
 use model::{InstanceId, node_claim::NodeClaim};
 use stories::{Relay, Rig, all_bound, secs};
@@ -22,7 +21,7 @@ use turns::{Delivery, Message};
 const SPOT: &str = "EC2 Spot Instance Interruption Warning";
 const STATE: &str = "EC2 Instance State-change Notification";
 
-/// An event of this account and Region that happens now.
+/// An EventBridge event of this account and Region at the present time.
 fn event(rig: &Rig, detail_type: &str, detail: serde_json::Value) -> String {
     let now = rig.sim.with(|world| world.now);
     let event = serde_json::json!({
@@ -32,13 +31,13 @@ fn event(rig: &Rig, detail_type: &str, detail: serde_json::Value) -> String {
     event.to_string()
 }
 
-/// EC2 takes an instance back, which is a spot one therefore.
+/// Turns the instance into a spot one and returns its interruption warning.
 fn spot(rig: &Rig, instance: &InstanceId) -> String {
     rig.make_spot(instance);
     warning(rig, instance)
 }
 
-/// What EC2 says of a spot instance that it takes back, of any instance.
+/// The spot interruption warning for an instance of any capacity type.
 fn warning(rig: &Rig, instance: &InstanceId) -> String {
     event(
         rig,
@@ -55,7 +54,7 @@ fn state(rig: &Rig, instance: &InstanceId, state: &str) -> String {
     )
 }
 
-/// One delivery of the queue; messages are called by their place.
+/// Delivers one batch of the queue; message ids are the positions in it.
 async fn deliver(rig: &mut Rig, bodies: &[String]) -> Delivery {
     let message = |(id, body): (usize, &String)| Message {
         id: id.to_string(),
@@ -66,14 +65,14 @@ async fn deliver(rig: &mut Rig, bodies: &[String]) -> Delivery {
     turns::deliver(&rig.world, &messages, aws_rules::interruption::read, &turn).await
 }
 
-/// A cluster with so many nodes of two pods each, which fill them.
+/// A cluster of `nodes` nodes, each filled by two pods.
 async fn running(relay: Relay, nodes: usize) -> Rig {
     let mut rig = Rig::ready(relay).await;
     fill(&mut rig, nodes).await;
     rig
 }
 
-/// The same on spot instances.
+/// [`running`] on spot instances.
 async fn on_spot(relay: Relay, nodes: usize) -> Rig {
     let mut rig = Rig::ready(relay).await;
     rig.sim.with(|world| {
@@ -81,14 +80,14 @@ async fn on_spot(relay: Relay, nodes: usize) -> Rig {
         let requirements = &mut pool.spec.template.spec.requirements;
         let capacity_type = requirements
             .iter_mut()
-            .find(|one| one.key == "karpenter.sh/capacity-type");
+            .find(|requirement| requirement.key == "karpenter.sh/capacity-type");
         capacity_type.unwrap().values = vec!["spot".into(), "on-demand".into()];
     });
     fill(&mut rig, nodes).await;
     rig
 }
 
-/// One node after the other, so that each is as small as it can be.
+/// Launches the nodes one after the other, so that each is as small as possible.
 async fn fill(rig: &mut Rig, nodes: usize) {
     for node in 1..=nodes {
         rig.scale(2 * node);
@@ -118,7 +117,7 @@ fn is_cordoned(world: &fakes::World, instance: &InstanceId) -> bool {
     node.is_some_and(|node| node.unschedulable)
 }
 
-/// Writes an annotation of the only NodePool.
+/// Sets an annotation of the only NodePool.
 fn annotate(rig: &Rig, key: &str, value: &str) {
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();

@@ -1,4 +1,4 @@
-//! Who is told outside the cluster: nobody unless asked for, once, in time, and not too often.
+//! Notifications outside the cluster: none by default, each once, in time, and rate limited.
 
 use fakes::Fault;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn destinations(rig: &Rig, destinations: &serde_json::Value) {
     rig.configure(&json!({"notifications": destinations}));
 }
 
-fn told(rig: &Rig) -> Vec<fakes::DeliveredNotification> {
+fn sent_notifications(rig: &Rig) -> Vec<fakes::Told> {
     rig.sim.with(|world| world.told.clone())
 }
 
@@ -24,11 +24,11 @@ async fn warn(rig: &mut Rig) {
 }
 
 #[tokio::test]
-async fn nobody_is_told_unless_asked_for() {
+async fn no_notification_is_sent_by_default() {
     let mut rig = running(Relay::Dead, 1).await;
     warn(&mut rig).await;
     rig.pass(secs(180)).await;
-    assert_eq!(told(&rig), []);
+    assert_eq!(sent_notifications(&rig), []);
 }
 
 #[tokio::test]
@@ -46,11 +46,11 @@ async fn credentials_of_another_cluster_are_sent_nowhere() {
     );
     warn(&mut rig).await;
     rig.pass(secs(180)).await;
-    assert_eq!(told(&rig), []);
+    assert_eq!(sent_notifications(&rig), []);
 }
 
 #[tokio::test]
-async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_is_signed() {
+async fn interruption_is_sent_once_to_each_destination_and_the_webhook_is_signed() {
     let mut rig = running(Relay::Dead, 1).await;
     let topic = "arn:aws:sns:us-east-1:123456789012:ops";
     let bus = "arn:aws:events:us-east-1:123456789012:event-bus/ops";
@@ -73,12 +73,18 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
     );
     warn(&mut rig).await;
     rig.pass(secs(180)).await;
-    let mut told = told(&rig);
-    told.sort_by(|a, b| a.to.cmp(&b.to));
-    let to: Vec<&str> = told.iter().map(|one| one.to.as_str()).collect();
+    let mut reported = sent_notifications(&rig);
+    reported.sort_by(|a, b| a.to.cmp(&b.to));
+    let to: Vec<&str> = reported
+        .iter()
+        .map(|notification| notification.to.as_str())
+        .collect();
     assert_eq!(to, [bus, topic, HOOK]);
-    assert_eq!(told[0].head, [("DetailType".into(), "interruption".into())]);
-    let detail: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    assert_eq!(
+        reported[0].head,
+        [("DetailType".into(), "interruption".into())]
+    );
+    let detail: serde_json::Value = serde_json::from_str(&reported[0].body).unwrap();
     assert_eq!(detail["title"], "the end of 1 node is announced");
     assert!(
         detail["details"][0]
@@ -86,10 +92,10 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
             .unwrap()
             .contains("spot interrupted")
     );
-    let signed = told[2].head.iter();
+    let signed = reported[2].head.iter();
     let signed = signed.filter(|(name, value)| name == "x-whittle-signature" && value.len() == 71);
     assert_eq!(signed.count(), 1);
-    let sent: Vec<_> = told[2].head.iter().take(3).cloned().collect();
+    let sent: Vec<_> = reported[2].head.iter().take(3).cloned().collect();
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(
         sent,
@@ -99,11 +105,11 @@ async fn an_interruption_is_told_once_to_each_who_wants_to_know_and_the_webhook_
             header("content-type", "application/json")
         ]
     );
-    assert!(told[2].body.starts_with(r#"{"text":"*Cluster demo"#));
+    assert!(reported[2].body.starts_with(r#"{"text":"*Cluster demo"#));
 }
 
 #[tokio::test]
-async fn a_destination_that_refuses_is_tried_again_and_holds_up_nothing() {
+async fn refusing_destination_is_retried_and_delays_no_work() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     destinations(
@@ -119,15 +125,15 @@ async fn a_destination_that_refuses_is_tried_again_and_holds_up_nothing() {
     warn(&mut rig).await;
     rig.sim.with(|world| assert!(is_deleting(world, &victim)));
     rig.pass(secs(61)).await;
-    assert_eq!(told(&rig), [], "both refuse");
+    assert_eq!(sent_notifications(&rig), [], "both refuse");
     rig.pass(secs(61)).await;
-    assert_eq!(told(&rig).len(), 2);
+    assert_eq!(sent_notifications(&rig).len(), 2);
     rig.pass(secs(180)).await;
-    assert_eq!(told(&rig).len(), 2, "once");
+    assert_eq!(sent_notifications(&rig).len(), 2, "once");
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_down_costs_nobody_a_node() {
+async fn unrecordable_notification_costs_no_node() {
     let mut rig = running(Relay::Dead, 1).await;
     let victim = instances(&rig)[0].clone();
     destinations(&rig, &json!([{"name": "a", "to": HOOK}]));
@@ -137,7 +143,7 @@ async fn what_cannot_be_written_down_costs_nobody_a_node() {
 }
 
 #[tokio::test]
-async fn more_than_an_hour_admits_waits_and_what_is_old_is_given_up() {
+async fn notifications_above_the_hourly_limit_wait_and_old_ones_are_dropped() {
     let mut rig = running(Relay::Dead, 2).await;
     destinations(
         &rig,
@@ -145,46 +151,46 @@ async fn more_than_an_hour_admits_waits_and_what_is_old_is_given_up() {
     );
     warn(&mut rig).await;
     rig.pass(secs(61)).await;
-    assert_eq!(told(&rig).len(), 1);
+    assert_eq!(sent_notifications(&rig).len(), 1);
     warn(&mut rig).await;
     rig.pass(secs(50 * 60)).await;
-    assert_eq!(told(&rig).len(), 1, "the hour is not over");
-    // Nobody answers for the rest of the hour.
+    assert_eq!(sent_notifications(&rig).len(), 1, "the hour is not over");
+    // Deliveries fail for the rest of the hour.
     rig.sim.with(|world| world.down.extend(["post"]));
     rig.pass(secs(30 * 60)).await;
     rig.sim.with(|world| world.down.clear());
     rig.pass(secs(120)).await;
-    assert_eq!(told(&rig).len(), 1);
+    assert_eq!(sent_notifications(&rig).len(), 1);
     rig.sim.with(|world| {
         let rows = &world.ledger.of(&Rig::cluster()).notifications;
         assert!(
-            rows.values().all(|(_, told)| *told),
-            "it is of no use any more"
+            rows.values().all(|(_, reported)| *reported),
+            "the old notification is dropped"
         );
     });
 }
 
 #[tokio::test]
-async fn pods_that_a_limit_keeps_out_are_told_once_an_hour_and_others_are_not() {
+async fn pods_blocked_by_a_limit_are_notified_once_an_hour() {
     let mut rig = Rig::ready(Relay::Dead).await;
     destinations(
         &rig,
         &json!([{"name": "a", "to": HOOK, "classes": ["limit"]}]),
     );
-    // Words of a pod's own are no reason to tell.
+    // A pod with unsatisfiable constraints of its own causes no notification.
     rig.sim
         .with(|world| world.api.scale("its limit", 1, stories::cpu(10_000_000)));
     rig.pass(secs(180)).await;
-    assert_eq!(told(&rig), []);
+    assert_eq!(sent_notifications(&rig), []);
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
         pool.spec.limits = Some([("cpu".to_owned(), "1m".into())].into());
     });
     rig.scale(3);
     rig.pass(secs(240)).await;
-    let told = told(&rig);
-    assert_eq!(told.len(), 1, "{told:?}");
-    let body: serde_json::Value = serde_json::from_str(&told[0].body).unwrap();
+    let reported = sent_notifications(&rig);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    let body: serde_json::Value = serde_json::from_str(&reported[0].body).unwrap();
     assert_eq!(
         body["title"],
         "3 pods have no place because of NodePool limits"
@@ -192,7 +198,7 @@ async fn pods_that_a_limit_keeps_out_are_told_once_an_hour_and_others_are_not() 
 }
 
 #[tokio::test]
-async fn who_is_no_longer_to_be_told_is_forgotten() {
+async fn removed_destination_is_forgotten() {
     let mut rig = running(Relay::Dead, 1).await;
     destinations(
         &rig,
@@ -200,7 +206,7 @@ async fn who_is_no_longer_to_be_told_is_forgotten() {
     );
     warn(&mut rig).await;
     rig.pass(secs(61)).await;
-    assert_eq!(told(&rig).len(), 1);
+    assert_eq!(sent_notifications(&rig).len(), 1);
     let counted = |rig: &Rig| {
         rig.sim.with(|world| {
             let memory = &world.ledger.of(&Rig::cluster()).sweep;
@@ -214,13 +220,13 @@ async fn who_is_no_longer_to_be_told_is_forgotten() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_persons_approval_is_told_once_an_hour() {
+async fn pending_approval_is_notified_once_an_hour() {
     let mut rig = running(Relay::Dead, 2).await;
     destinations(
         &rig,
         &json!([{"name": "a", "to": HOOK, "classes": ["approval"]}]),
     );
-    // The API server has lost everything, and none of that is explained.
+    // The API server has lost all objects, without an explanation in the ledger.
     rig.sim.with(|world| {
         world.api.deployments.clear();
         world.api.pods.clear();
@@ -228,10 +234,10 @@ async fn what_waits_for_a_persons_approval_is_told_once_an_hour() {
         world.api.nodes.clear();
     });
     rig.pass(secs(15 * 60)).await;
-    let told = told(&rig);
-    assert_eq!(told.len(), 1, "{:#?}", rig.transcript);
+    let reported = sent_notifications(&rig);
+    assert_eq!(reported.len(), 1, "{:#?}", rig.transcript);
     assert!(
-        told[0]
+        reported[0]
             .body
             .contains("garbage collection waits for approval")
     );

@@ -1,4 +1,4 @@
-//! What becomes of nodes that EC2 recommends to rebalance: their NodePool says (spec/troubles, row 35).
+//! Rebalance recommendations: the NodePool's annotation decides what happens to the node (spec/troubles, row 35).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ async fn recommend(rig: &mut Rig, instance: &InstanceId) -> &'static str {
 }
 
 #[tokio::test]
-async fn without_a_word_of_its_node_pool_nothing_becomes_of_a_node() {
+async fn rebalance_recommendation_is_ignored_without_the_annotation() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     for value in ["ignore", "Drain it!"] {
@@ -35,7 +35,7 @@ async fn without_a_word_of_its_node_pool_nothing_becomes_of_a_node() {
 }
 
 #[tokio::test]
-async fn drain_drains_at_once() {
+async fn rebalance_policy_drain_drains_immediately() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     policy(&rig, "drain");
@@ -50,7 +50,7 @@ async fn drain_drains_at_once() {
 }
 
 #[tokio::test]
-async fn cordon_leaves_the_pods_where_they_are() {
+async fn rebalance_policy_cordon_evicts_no_pod() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     policy(&rig, "cordon");
@@ -67,19 +67,21 @@ async fn cordon_leaves_the_pods_where_they_are() {
 }
 
 #[tokio::test]
-async fn a_value_that_says_nothing_is_told_on_its_node_pool_and_means_the_default() {
+async fn invalid_rebalance_policy_is_an_event_on_the_node_pool_and_means_the_default() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     annotate(&rig, "whittle.sh/rebalance", "Drain it!");
     annotate(&rig, "whittle.sh/interruption", "never");
     rig.pass(secs(11 * 60)).await;
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let events = world.api.events.iter();
-        let told = events.filter(|event| event.reason == "InvalidAnnotation");
-        told.map(|event| event.message.clone()).collect::<Vec<_>>()
+        let reported = events.filter(|event| event.reason == "InvalidAnnotation");
+        reported
+            .map(|event| event.message.clone())
+            .collect::<Vec<_>>()
     });
     assert_eq!(
-        told,
+        reported,
         [
             "annotation whittle.sh/rebalance is \"Drain it!\": expected one of ignore, replace, drain, cordon; \
              ignore holds in its place; annotation whittle.sh/interruption is \"never\": expected one of drain, \
@@ -93,7 +95,7 @@ async fn a_value_that_says_nothing_is_told_on_its_node_pool_and_means_the_defaul
 }
 
 #[tokio::test]
-async fn replace_waits_until_every_pod_has_a_place_on_a_node_that_is_ready() {
+async fn rebalance_policy_replace_drains_once_every_pod_fits_on_ready_nodes() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     policy(&rig, "replace");
@@ -120,7 +122,7 @@ async fn replace_waits_until_every_pod_has_a_place_on_a_node_that_is_ready() {
                 .values()
                 .filter(|pod| pod.node_name.is_none())
                 .count();
-            // An evicted pod is bound within a second, for its place is there.
+            // An evicted pod is bound within a second, because its node is ready.
             assert!(pending <= 2, "{pending} pods wait");
         });
     }
@@ -133,7 +135,7 @@ async fn replace_waits_until_every_pod_has_a_place_on_a_node_that_is_ready() {
 }
 
 #[tokio::test]
-async fn a_replacement_that_never_comes_leaves_the_node_as_it_was() {
+async fn failed_replacement_leaves_the_node_in_service() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     policy(&rig, "replace");
@@ -154,14 +156,14 @@ async fn a_replacement_that_never_comes_leaves_the_node_as_it_was() {
 }
 
 #[tokio::test]
-async fn recommendations_for_every_new_node_do_not_make_a_game_of_ping_pong() {
+async fn repeated_rebalance_recommendations_do_not_cause_a_replacement_loop() {
     let mut rig = on_spot(Relay::Dead, 1).await;
     policy(&rig, "drain");
     let mut risky: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for _ in 0..60 {
         for node in instances(&rig) {
-            if !told.insert(node.clone()) {
+            if !reported.insert(node.clone()) {
                 continue;
             }
             let (now, one) = rig
@@ -171,7 +173,7 @@ async fn recommendations_for_every_new_node_do_not_make_a_game_of_ping_pong() {
                 continue;
             }
             let offering = (one.instance_type, one.zone);
-            // Nodes of one plan are bought together; what is bought after a recommendation is something else.
+            // Nodes of one plan are launched together; launches after a recommendation belong to another plan.
             let since = risky
                 .get(&offering)
                 .zip(one.launched_at)
@@ -185,7 +187,7 @@ async fn recommendations_for_every_new_node_do_not_make_a_game_of_ping_pong() {
         }
         rig.pass(secs(60)).await;
     }
-    // The waits grow: in the end there is nothing on spot to play with.
-    assert!(told.len() < 40, "{} nodes in an hour", told.len());
+    // The intervals grow until no spot offering is left.
+    assert!(reported.len() < 40, "{} nodes in an hour", reported.len());
     rig.sim.with(|world| assert!(all_bound(world)));
 }

@@ -1,4 +1,4 @@
-//! Everything goes at once: a Region-wide reclaim, and a third of a big cluster within two minutes.
+//! Mass reclaims: ten thousand notices in one minute, and a third of a large cluster within two minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use stories::{Relay, Rig, all_bound, secs};
 
 use crate::{counts, deliver, instances, on_spot, spot};
 
-/// As many invocations as the queue starts at once, each with so many messages.
+/// Number of concurrent invocations of the queue, and of messages in each.
 const WORKERS: usize = 10;
 const BATCH: usize = 10;
 
@@ -37,9 +37,9 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
             ids.extend(numbers.map(|number| original.copy(world, number, cluster)));
         });
     }
-    // Ids are in the order of their numbers, so that each delivery is about several clusters.
+    // Ids are sorted by number, so that each batch concerns several clusters.
     let ids: Vec<InstanceId> = ids.into_iter().collect();
-    // The next sweep leads them all.
+    // Whittle leads all clusters after the next sweep.
     rig.pass(secs(60)).await;
     rig.sim.with(|world| {
         world.calls.clear();
@@ -77,7 +77,7 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
         assert_eq!(
             asked("describe_instances"),
             0,
-            "EC2 is not asked for what labels say"
+            "labels are used instead of EC2 calls"
         );
         assert!(
             asked("leader_lease") <= NOTICES,
@@ -95,7 +95,7 @@ async fn ten_thousand_notices_over_fifty_clusters_are_handled_within_a_minute() 
     });
 }
 
-/// The first node, with everything that makes it.
+/// The first node with all its objects and rows.
 #[derive(Clone)]
 struct Original {
     claim: NodeClaim,
@@ -121,7 +121,7 @@ impl Original {
         }
     }
 
-    /// Another one like it, owned by a cluster.
+    /// Adds a copy that belongs to a cluster.
     fn copy(&self, world: &mut fakes::World, number: usize, cluster: &ClusterName) -> InstanceId {
         let id = InstanceId(format!("i-{number:09}"));
         let Self {
@@ -166,8 +166,8 @@ impl Original {
     }
 }
 
-/// Pods of the stories' size that a type takes.
-fn room(instance_type: &str) -> usize {
+/// Number of pods of [`stories::POD`] that fit on an instance type.
+fn pods_per_node(instance_type: &str) -> usize {
     match instance_type {
         "m5.large" => 1,
         "m5.xlarge" => 2,
@@ -176,15 +176,14 @@ fn room(instance_type: &str) -> usize {
 }
 
 #[tokio::test]
-async fn when_a_third_of_a_thousand_nodes_goes_within_two_minutes_every_pod_has_a_new_place_in_time()
- {
+async fn reclaiming_a_third_of_a_thousand_nodes_reschedules_every_pod_in_time() {
     Box::pin(storm(1_000)).await;
 }
 
-/// Seconds between two deliveries of warnings.
+/// Seconds between two batches of warnings.
 const ROUND: i64 = 6;
 
-/// 30 % of the nodes are warned within two minutes, and each dies two minutes after its warning.
+/// Warns 30 % of the nodes within two minutes; each is terminated two minutes after its warning.
 async fn storm(nodes: usize) {
     let victims = nodes * 3 / 10;
     let at_once = victims * usize::try_from(ROUND).unwrap() / 120;
@@ -256,18 +255,20 @@ async fn storm(nodes: usize) {
                 );
                 world.account.terminate(&id, now);
             }
-            // What is bought by now takes the pods of whoever was warned so far, a few seconds granted for planning.
-            let bought = world
+            // The capacity launched so far holds the pods of all warned nodes, with a few seconds granted for planning.
+            let launched = world
                 .account
                 .instances
                 .values()
-                .filter(|one| !known.contains(&one.id));
-            let bought: usize = bought.map(|one| room(&one.instance_type)).sum();
+                .filter(|instance| !known.contains(&instance.id));
+            let launched: usize = launched
+                .map(|instance| pods_per_node(&instance.instance_type))
+                .sum();
             let rounds = (now.duration_since(start).as_secs() - 10).max(0) / ROUND;
             let warned = usize::try_from(rounds).unwrap() * at_once;
             assert!(
-                bought >= warned.min(victims) * per_node,
-                "second {second}: {bought} places"
+                launched >= warned.min(victims) * per_node,
+                "second {second}: capacity for {launched} pods"
             );
         });
     }
@@ -285,7 +286,7 @@ async fn storm(nodes: usize) {
             .flat_map(|template| &template.overrides);
         assert!(
             again.all(|choice| (&choice.instance_type, &choice.zone) != (&pool.0, &pool.1)),
-            "nothing is bought where everything is being taken back"
+            "nothing is launched into reclaimed offerings"
         );
     });
 }

@@ -1,4 +1,4 @@
-//! Nodes that no NodePool made: groups' and kOps' own, looked after only where they are opted in.
+//! Nodes without a NodePool, of managed node groups and of kOps, which are handled only where they are opted in.
 
 use fakes::Fault;
 use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::Node};
@@ -10,7 +10,7 @@ use crate::{counts, deliver, event, instances, running, spot, warning};
 const GROUP_NODE: &str = "ip-10-0-0-9.ec2.internal";
 const MANAGED: &str = "aws-node-termination-handler/managed";
 
-/// A cluster of one node of a NodePool and one of a managed node group, which runs a pod and a daemon.
+/// A cluster of one node of a NodePool and one of a managed node group, which runs a pod and a DaemonSet's pod.
 async fn with_group(relay: Relay) -> (Rig, InstanceId) {
     let rig = running(relay, 1).await;
     let like = instances(&rig)[0].clone();
@@ -122,7 +122,7 @@ fn calls(rig: &Rig, name: &str) -> usize {
 }
 
 #[tokio::test]
-async fn without_a_tag_or_a_label_nothing_happens_to_it() {
+async fn unmanaged_node_without_tag_or_label_is_ignored() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     let body = spot(&rig, &id);
     let delivery = deliver(&mut rig, &[body]).await;
@@ -133,7 +133,7 @@ async fn without_a_tag_or_a_label_nothing_happens_to_it() {
 }
 
 #[tokio::test]
-async fn spot_notice_for_instance_that_ec2_shows_as_on_demand_is_not_obeyed() {
+async fn spot_notice_for_an_instance_that_ec2_shows_as_on_demand_is_ignored() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     rig.sim.with(|world| {
@@ -146,14 +146,14 @@ async fn spot_notice_for_instance_that_ec2_shows_as_on_demand_is_not_obeyed() {
     rig.pass(secs(60)).await;
     rig.sim
         .with(|world| assert!(!node(world).unschedulable && !is_drained(world)));
-    // Events that can concern any instance still count.
+    // Events that apply to any capacity type still count.
     let body = ends(&rig, &id);
     let delivery = deliver(&mut rig, &[body]).await;
     assert_eq!(counts(&delivery), [("group_terminating/recorded", 1)]);
 }
 
 #[tokio::test]
-async fn one_that_is_tagged_is_cordoned_drained_and_never_ended_by_us() {
+async fn tagged_unmanaged_node_is_cordoned_and_drained_but_never_terminated() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     let body = spot(&rig, &id);
@@ -183,7 +183,7 @@ async fn one_that_is_tagged_is_cordoned_drained_and_never_ended_by_us() {
 }
 
 #[tokio::test]
-async fn the_label_of_its_node_opts_it_in_too() {
+async fn node_label_opts_an_unmanaged_node_in() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     rig.sim.with(|world| {
         let node = world
@@ -194,7 +194,7 @@ async fn the_label_of_its_node_opts_it_in_too() {
         node.labels.insert(MANAGED.into(), "true".into());
     });
     let body = spot(&rig, &id);
-    // Who cannot be asked has not said no.
+    // A failing read does not prove that the node has no label.
     rig.sim.fail_next("node", Fault::Throttled);
     let delivery = deliver(&mut rig, std::slice::from_ref(&body)).await;
     assert_eq!(delivery.kept.len(), 1);
@@ -204,7 +204,7 @@ async fn the_label_of_its_node_opts_it_in_too() {
 }
 
 #[tokio::test]
-async fn a_lifecycle_hook_is_held_while_pods_leave_and_completed_when_they_have() {
+async fn lifecycle_hook_is_completed_when_the_node_is_drained() {
     let (mut rig, id) = with_group(Relay::Watching).await;
     opt_in(&rig, &id);
     rig.sim.with(|world| {
@@ -234,7 +234,7 @@ async fn a_lifecycle_hook_is_held_while_pods_leave_and_completed_when_they_have(
             .unwrap();
         pod.annotations.clear();
     });
-    // The group may not be told at once.
+    // The first completion of the hook fails.
     rig.sim.fail_next("complete_hook", Fault::Throttled);
     let ended = |world: &mut fakes::World| !world.account.instances[&id].state.is_alive();
     let took = rig.until(secs(120), ended).await;
@@ -246,7 +246,7 @@ async fn a_lifecycle_hook_is_held_while_pods_leave_and_completed_when_they_have(
 }
 
 #[tokio::test]
-async fn cordon_only_evicts_nobody_and_lets_the_hook_go() {
+async fn cordon_only_evicts_no_pod_and_completes_the_hook() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     options(&rig, &json!({"cordonOnly": true, "taintNode": true}));
@@ -258,7 +258,7 @@ async fn cordon_only_evicts_nobody_and_lets_the_hook_go() {
         let node = node(world);
         assert!(node.unschedulable);
         let taint = "aws-node-termination-handler/asg-lifecycle-termination";
-        assert!(node.taints.iter().any(|one| one.key == taint));
+        assert!(node.taints.iter().any(|existing| existing.key == taint));
     });
     assert_eq!(calls(&rig, "complete_hook"), 1);
     assert_eq!((calls(&rig, "evict"), calls(&rig, "delete_pod")), (0, 0));
@@ -266,7 +266,7 @@ async fn cordon_only_evicts_nobody_and_lets_the_hook_go() {
 }
 
 #[tokio::test]
-async fn a_dry_run_and_an_ignored_recommendation_change_nothing() {
+async fn dry_run_and_ignored_rebalance_recommendation_change_nothing() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     options(&rig, &json!({"dryRun": true}));
@@ -292,7 +292,7 @@ async fn a_dry_run_and_an_ignored_recommendation_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_drained_is_marked_out_of_service_when_that_is_asked_for() {
+async fn drained_node_gets_the_out_of_service_taint_if_configured() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     options(&rig, &json!({"enableOutOfServiceTaint": true}));
@@ -307,7 +307,7 @@ async fn what_is_drained_is_marked_out_of_service_when_that_is_asked_for() {
     rig.sim.with(|world| assert!(is_drained(world)));
 }
 
-/// What AWS Health announces of the instance; `code` ends its type.
+/// AWS Health event about the instance; `code` is the suffix of its event type.
 fn health(rig: &Rig, id: &InstanceId, code: &str) -> String {
     let mut body: serde_json::Value = serde_json::from_str(&event(
         rig,
@@ -331,7 +331,7 @@ fn boot(rig: &Rig, id: &str) {
 }
 
 #[tokio::test]
-async fn one_that_is_to_reboot_is_drained_and_takes_pods_again_after_that() {
+async fn node_with_a_scheduled_reboot_is_drained_and_uncordoned_afterwards() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     options(&rig, &json!({"taintNode": true}));
@@ -370,7 +370,7 @@ async fn one_that_is_to_reboot_is_drained_and_takes_pods_again_after_that() {
 }
 
 #[tokio::test]
-async fn a_reboot_ends_a_drain_that_waits() {
+async fn reboot_ends_a_pending_drain() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     boot(&rig, "first");
@@ -388,13 +388,13 @@ async fn a_reboot_ends_a_drain_that_waits() {
     assert!(rig.until(secs(1300), is_back).await.is_some());
     rig.pass(secs(1300)).await;
     rig.sim.with(|world| {
-        assert!(!node(world).unschedulable, "what is over says no more");
+        assert!(!node(world).unschedulable, "a closed event has no effect");
         assert!(!is_drained(world));
     });
 }
 
 #[tokio::test]
-async fn a_retirement_ends_it_for_good_and_a_change_that_is_over_ends_nothing() {
+async fn retirement_drains_the_node_for_good_and_a_closed_event_changes_nothing() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     boot(&rig, "first");
@@ -410,7 +410,7 @@ async fn a_retirement_ends_it_for_good_and_a_change_that_is_over_ends_nothing() 
 }
 
 #[tokio::test]
-async fn pods_have_no_longer_than_the_cluster_gives_them() {
+async fn pod_grace_period_is_capped_by_the_cluster_setting() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     options(&rig, &json!({"podTerminationGracePeriod": 7}));
@@ -429,7 +429,7 @@ async fn pods_have_no_longer_than_the_cluster_gives_them() {
 }
 
 #[tokio::test]
-async fn groups_of_kops_and_of_ones_own_are_known_by_their_tags() {
+async fn kops_and_self_managed_groups_are_recognized_by_their_tags() {
     for (key, value) in [
         ("KubernetesCluster", "demo"),
         ("kubernetes.io/cluster/demo", "owned"),
@@ -453,7 +453,7 @@ async fn groups_of_kops_and_of_ones_own_are_known_by_their_tags() {
 }
 
 #[tokio::test]
-async fn hook_that_is_gone_holds_up_no_other_drain() {
+async fn missing_lifecycle_hook_blocks_no_other_drain() {
     let (mut rig, id) = with_group(Relay::Watching).await;
     opt_in(&rig, &id);
     rig.sim
@@ -472,7 +472,7 @@ async fn hook_that_is_gone_holds_up_no_other_drain() {
 }
 
 #[tokio::test]
-async fn hook_is_held_while_a_list_lacks_the_node_and_completed_once_there_is_certainly_none() {
+async fn hook_is_completed_only_after_a_read_confirms_that_the_node_is_gone() {
     let (mut rig, id) = with_group(Relay::Watching).await;
     opt_in(&rig, &id);
     rig.sim

@@ -1,4 +1,5 @@
-//! Admission that lets no NodeClaim of one NodePool be created: its pods wait, users are told why, and others are served.
+//! Admission that denies the NodeClaims of one NodePool: its pods stay pending with an event that says why, and other pods are
+//! served.
 
 use fakes::{Admission, Protected};
 use ports::cluster::EventTarget;
@@ -9,7 +10,7 @@ use crate::{count, serving};
 const POOL: &str = "guarded";
 const MINUTES: usize = 60;
 
-/// A second NodePool, which admission lets have no NodeClaim, and two pods that need it.
+/// Adds a NodePool whose NodeClaims admission denies, and two pods that need it.
 async fn guarded(how: Admission) -> Rig {
     let rig = serving(1).await;
     rig.sim.with(|world| {
@@ -39,7 +40,7 @@ fn messages(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn node_pool_whose_node_claims_are_refused_holds_up_no_other_and_is_told_why() {
+async fn denied_node_claims_of_a_node_pool_block_no_other_and_are_events() {
     for how in [
         Admission::Denied,
         Admission::Invalid,
@@ -54,13 +55,13 @@ async fn node_pool_whose_node_claims_are_refused_holds_up_no_other_and_is_told_w
         };
         let bound = rig.until(secs(180), others).await;
         assert!(bound.is_some(), "{how:?}: {:#?}", rig.transcript);
-        let told = messages(&rig);
+        let reported = messages(&rig);
         let names_it = |text: &String| text.contains("forensics") && text.contains(POOL);
-        assert!(told.iter().any(names_it), "{how:?}: {told:?}");
+        assert!(reported.iter().any(names_it), "{how:?}: {reported:?}");
         let before = count(&rig, "create_node_claim");
         rig.pass(secs(60 * i64::try_from(MINUTES).unwrap())).await;
         let tries = count(&rig, "create_node_claim") - before;
-        // Each of the two NodeClaims is tried about once a minute, whatever else wakes the provisioner.
+        // Each of the two NodeClaims is tried about once a minute, however often the provisioner is woken.
         assert!((2..=3 * MINUTES).contains(&tries), "{how:?}: {tries}");
         rig.sim.with(|world| world.api.protected.clear());
         let bound = rig.until(secs(600), all_bound).await;

@@ -1,4 +1,4 @@
-//! What goes wrong around nodes: a stated outcome for each, and nothing leaked.
+//! Faults around nodes: a defined outcome for each, and no leaked resource.
 
 use fakes::Fault;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
@@ -6,7 +6,7 @@ use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 use crate::{change_node, claim, delete_claim, is_gone, node, serving};
 
 #[tokio::test]
-async fn the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothing_else() {
+async fn foreign_finalizer_keeps_only_the_node_object() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     let name = node(&rig);
@@ -23,26 +23,26 @@ async fn the_finalizer_of_an_uninstalled_product_keeps_its_node_object_and_nothi
 }
 
 #[tokio::test]
-async fn a_node_that_joins_again_under_another_name_is_told_apart_and_given_up() {
+async fn two_nodes_of_one_instance_prevent_registration() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     rig.until(secs(60), |world| world.account.alive().count() == 1)
         .await
         .unwrap();
     let first = claim(&rig);
-    // Two Nodes say that they are this instance before either is registered.
+    // Two Nodes have the provider id of this instance before either is registered.
     rig.sim.with(|world| {
         world.crash_point = fakes::CrashPoint::at(1);
     });
     rig.sim.advance(secs(40));
     rig.sim.with(|world| {
-        world.crash_point = fakes::CrashPoint::default();
-        let mut twin = world.api.nodes.values().next().unwrap().clone();
-        twin.name = "renamed".into();
-        twin.uid = "renamed-uid".into();
-        world.api.nodes.insert(twin.name.clone(), twin);
+        world.fuse = fakes::Fuse::default();
+        let mut duplicate = world.api.nodes.values().next().unwrap().clone();
+        duplicate.name = "renamed".into();
+        duplicate.uid = "renamed-uid".into();
+        world.api.nodes.insert(duplicate.name.clone(), duplicate);
     });
-    let told = rig
+    let reported = rig
         .until(secs(120), |world| {
             world.api.node_claims.values().any(|claim| {
                 claim
@@ -51,14 +51,14 @@ async fn a_node_that_joins_again_under_another_name_is_told_apart_and_given_up()
             })
         })
         .await;
-    assert!(told.is_some(), "{:#?}", rig.transcript);
+    assert!(reported.is_some(), "{:#?}", rig.transcript);
     let gone = rig.until(secs(1_500), is_gone(&first)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn a_webhook_that_rejects_our_patches_delays_and_loses_nothing() {
+async fn webhook_that_rejects_patches_delays_registration_and_loses_nothing() {
     let mut rig = Rig::ready(Relay::Watching).await;
     for _ in 0..40 {
         rig.sim.fail_next("update_node", Fault::Denied);
@@ -67,7 +67,7 @@ async fn a_webhook_that_rejects_our_patches_delays_and_loses_nothing() {
     rig.pass(secs(90)).await;
     assert!(
         rig.transcript.iter().any(|line| line.contains("denied")),
-        "it is told: {:#?}",
+        "the rejection is reported: {:#?}",
         rig.transcript
     );
     assert!(
@@ -81,7 +81,7 @@ async fn a_webhook_that_rejects_our_patches_delays_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_storm_of_conflicts_ends_in_the_same_cluster() {
+async fn write_conflicts_end_in_the_same_cluster() {
     let mut rig = Rig::ready(Relay::Watching).await;
     for call in [
         "update_node_claim",
@@ -104,7 +104,7 @@ async fn a_storm_of_conflicts_ends_in_the_same_cluster() {
 }
 
 #[tokio::test]
-async fn clocks_that_differ_by_five_minutes_keep_nodes_alive() {
+async fn five_minutes_of_clock_skew_delete_no_node() {
     for ahead in [secs(300), secs(-300)] {
         let mut rig = Rig::ready(Relay::Watching).await;
         rig.sim.with(|world| world.api.clock_ahead = ahead);
@@ -125,7 +125,7 @@ async fn clocks_that_differ_by_five_minutes_keep_nodes_alive() {
 }
 
 #[tokio::test]
-async fn a_throttled_api_server_is_left_in_peace() {
+async fn throttled_evictions_are_retried() {
     let mut rig = serving(4).await;
     let claims: Vec<_> = rig
         .sim

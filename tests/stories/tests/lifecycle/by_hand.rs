@@ -1,4 +1,4 @@
-//! NodeClaims that no plan of ours made (docs/design.md#managed-objects, docs/protocol.md#a1).
+//! NodeClaims that were created by hand (docs/design.md#managed-objects, docs/protocol.md#a1).
 
 use api::names::annotation::COMMITTED;
 use model::{
@@ -6,7 +6,7 @@ use model::{
 };
 use stories::{Rig, add_node_claim, secs, transcript};
 
-use crate::{claim, delete_claim, is_gone, serving, told};
+use crate::{claim, delete_claim, has_event, is_gone, serving};
 
 pub(crate) fn apply(rig: &Rig, name: &str, change: impl Fn(&mut NodeClaim)) {
     rig.sim.with(|world| add_node_claim(world, name, change));
@@ -21,7 +21,7 @@ fn state_of(rig: &Rig, name: &str) -> Option<IntentState> {
 }
 
 #[tokio::test]
-async fn it_is_protected_before_anything_is_launched_for_it() {
+async fn manual_node_claim_gets_its_finalizer_before_the_launch() {
     let mut rig = serving(1).await;
     rig.sim.with(|world| {
         world.on_call = Some(("launch", |world| {
@@ -41,7 +41,7 @@ async fn it_is_protected_before_anything_is_launched_for_it() {
     transcript!(rig);
 }
 
-/// An instance as Karpenter leaves it that died between CreateFleet and the NodeClaim's status.
+/// An instance left by a Karpenter that crashed between CreateFleet and the NodeClaim's status.
 fn left_by_karpenter(rig: &Rig) -> InstanceId {
     rig.sim.with(|world| {
         let like = world.account.instances.values().next().unwrap().clone();
@@ -63,7 +63,7 @@ fn left_by_karpenter(rig: &Rig) -> InstanceId {
 }
 
 #[tokio::test]
-async fn an_instance_that_karpenter_left_for_it_is_taken_and_none_is_launched() {
+async fn instance_left_by_karpenter_is_adopted_without_a_launch() {
     let mut rig = serving(1).await;
     let requests = rig.sim.with(|world| world.account.requests.len());
     apply(&rig, "half-launched", |_| {});
@@ -80,7 +80,7 @@ async fn an_instance_that_karpenter_left_for_it_is_taken_and_none_is_launched() 
 }
 
 #[tokio::test]
-async fn an_instance_older_than_it_is_not_taken() {
+async fn instance_older_than_the_node_claim_is_not_adopted() {
     let mut rig = serving(1).await;
     let left = left_by_karpenter(&rig);
     rig.pass(secs(5)).await;
@@ -94,7 +94,7 @@ async fn an_instance_older_than_it_is_not_taken() {
 }
 
 #[tokio::test]
-async fn nonsense_is_told_and_deleted_and_nothing_is_launched() {
+async fn invalid_node_claim_is_reported_and_deleted_without_a_launch() {
     let mut rig = serving(1).await;
     let requests = rig.sim.with(|world| world.account.requests.len());
     apply(&rig, "nonsense", |claim| {
@@ -107,13 +107,13 @@ async fn nonsense_is_told_and_deleted_and_nothing_is_launched() {
         })
         .await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
-    assert!(rig.sim.with(told("InsufficientCapacityError")));
+    assert!(rig.sim.with(has_event("InsufficientCapacityError")));
     assert_eq!(rig.sim.with(|world| world.account.requests.len()), requests);
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn one_without_a_node_class_is_given_up_at_its_launch_time_out() {
+async fn node_claim_without_a_node_class_is_deleted_at_the_launch_timeout() {
     let mut rig = serving(1).await;
     apply(&rig, "classless", |claim| {
         claim.spec.node_class.name = "forgotten".into();
@@ -133,11 +133,11 @@ async fn one_without_a_node_class_is_given_up_at_its_launch_time_out() {
 }
 
 #[tokio::test]
-async fn one_that_names_a_strangers_instance_goes_and_the_instance_stays() {
+async fn node_claim_naming_an_unmanaged_instance_is_deleted_and_the_instance_stays() {
     let mut rig = serving(1).await;
     rig.sim.with(|world| {
         let like = world.account.instances.values().next().unwrap().clone();
-        let stranger = Instance {
+        let unmanaged = Instance {
             id: "i-stranger".into(),
             private_dns: None,
             tags: [("Name".to_owned(), "their database".to_owned())].into(),
@@ -146,7 +146,7 @@ async fn one_that_names_a_strangers_instance_goes_and_the_instance_stays() {
         world
             .account
             .instances
-            .insert(stranger.id.clone(), stranger);
+            .insert(unmanaged.id.clone(), unmanaged);
     });
     apply(&rig, "grabbing", |claim| {
         claim.status.provider_id = "aws:///us-east-1a/i-stranger".into();
@@ -171,7 +171,7 @@ async fn one_that_names_a_strangers_instance_goes_and_the_instance_stays() {
 }
 
 #[tokio::test]
-async fn one_that_names_anothers_instance_goes_and_the_other_serves_on() {
+async fn node_claim_naming_the_instance_of_another_is_deleted_and_the_other_stays() {
     let mut rig = serving(1).await;
     let owner = claim(&rig);
     apply(&rig, "zz-grabbing", |claim| {
@@ -199,7 +199,7 @@ async fn one_that_names_anothers_instance_goes_and_the_other_serves_on() {
 }
 
 #[tokio::test]
-async fn node_claim_that_is_created_after_its_launch_was_given_up_goes_and_launches_nothing() {
+async fn node_claim_created_after_its_launch_failed_is_deleted_without_a_launch() {
     let mut rig = serving(1).await;
     let requests = rig.sim.with(|world| world.account.requests.len());
     let committed = |claim: &mut NodeClaim| {

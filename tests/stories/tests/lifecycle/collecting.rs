@@ -1,4 +1,4 @@
-//! Garbage is collected one by one, and never because much seems to be missing (docs/design.md#mass-absence,
+//! Garbage collection of single instances and NodeClaims, and the brake on mass absence (docs/design.md#mass-absence,
 //! docs/protocol.md#collecting).
 
 use api::names::finalizer;
@@ -9,14 +9,14 @@ use stories::{Relay, Rig, add_stray, all_bound, consistent, secs, settled, trans
 use crate::{claim, is_gone, serving, serving_apart};
 
 #[tokio::test]
-async fn an_instance_that_no_node_claim_names_is_collected() {
+async fn instance_without_a_node_claim_is_collected() {
     let mut rig = serving(8).await;
     let stray = rig.sim.with(add_stray);
     let is_ended = move |world: &mut World| !world.account.instances[&stray].state.is_alive();
     let collected = rig.until(secs(600), is_ended).await;
     assert!(
         collected.is_some_and(|took| took >= 120),
-        "two looks: {collected:?} {:#?}",
+        "two sweeps: {collected:?} {:#?}",
         rig.transcript
     );
     assert!(rig.sim.with(all_bound));
@@ -24,14 +24,14 @@ async fn an_instance_that_no_node_claim_names_is_collected() {
 }
 
 #[tokio::test]
-async fn a_node_claim_whose_instance_is_gone_goes() {
+async fn node_claim_of_a_terminated_instance_is_deleted() {
     let mut rig = serving(4).await;
     let lost = claim(&rig);
     rig.sim.with(|world| {
         let id = lost.status.provider_id.rsplit('/').next().unwrap().into();
         let instance = world.account.instances.get_mut(&id).unwrap();
         instance.state = model::launch::InstanceState::Terminated;
-        // Nobody tells: no event, no cloud controller.
+        // There is neither an event nor a cloud controller.
         instance.private_dns = None;
         for node in world.api.nodes.values_mut() {
             if node.provider_id == lost.status.provider_id {
@@ -52,11 +52,11 @@ async fn a_node_claim_whose_instance_is_gone_goes() {
 }
 
 #[tokio::test]
-async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
+async fn intent_without_node_claim_and_instance_is_deleted() {
     let mut rig = serving(4).await;
     let lost = claim(&rig);
     rig.sim.with(|world| {
-        // Its finalizer was taken off by hand, and nobody tells of the end of its instance.
+        // The finalizer was removed by hand, and no event announces the instance's termination.
         world.api.node_claims.remove(&lost.name);
         world
             .api
@@ -72,7 +72,7 @@ async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
         rows.claims.contains_key(&lost.name) || rows.intents.contains_key(&lost.name)
     };
     rig.pass(secs(119)).await;
-    assert!(rig.sim.with(is_known), "two looks");
+    assert!(rig.sim.with(is_known), "two sweeps");
     let forgotten = rig.until(secs(600), |world| !is_known(world)).await;
     assert!(forgotten.is_some(), "{:#?}", rig.transcript);
     assert!(
@@ -85,9 +85,10 @@ async fn a_launch_whose_node_claim_and_instance_are_both_gone_is_forgotten() {
     transcript!(rig);
 }
 
-/// As though it had never been: its pods get another node at once, whatever becomes of its instance, and be it the only one.
+/// The pods get another node at once, as if the NodeClaim had never existed, whatever happens to its instance, even if it is the
+/// only one.
 #[tokio::test]
-async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiting() {
+async fn node_claim_force_deleted_before_registration_delays_no_pod() {
     for others in [0, 4] {
         let mut rig = serving_apart(others).await;
         rig.scale(others + 1);
@@ -96,8 +97,8 @@ async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiti
         assert!(launched.is_some(), "{:#?}", rig.transcript);
         rig.pass(secs(2)).await;
         let lost = rig.sim.with(|world| {
-            let unborn = |claim: &&NodeClaim| claim.status.node_name.is_none();
-            let lost = world.api.node_claims.values().find(unborn).cloned();
+            let unregistered = |claim: &&NodeClaim| claim.status.node_name.is_none();
+            let lost = world.api.node_claims.values().find(unregistered).cloned();
             let lost = lost.unwrap();
             world.api.node_claims.remove(&lost.name);
             let id = lost.status.provider_id.rsplit('/').next().unwrap().into();
@@ -117,9 +118,9 @@ async fn a_node_claim_removed_by_force_before_its_node_joined_keeps_no_pod_waiti
     }
 }
 
-/// Its pods run, so it is drained as if a person had deleted its Node.
+/// The node runs pods, so it is drained as if a user had deleted its Node.
 #[tokio::test]
-async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes() {
+async fn ready_node_of_a_force_deleted_node_claim_is_drained_and_removed() {
     let mut rig = serving_apart(4).await;
     let lost = claim(&rig);
     let node = lost.status.node_name.clone().unwrap();
@@ -133,12 +134,12 @@ async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes(
         let node = node.clone();
         move |world: &mut World| world.api.nodes[&node].deleted_at.is_some()
     };
-    assert!(!rig.sim.with(&is_deleted), "one look is not enough");
+    assert!(!rig.sim.with(&is_deleted), "one sweep is not enough");
     let ordered = rig.until(secs(300), is_deleted).await;
     assert!(ordered.is_some(), "{:#?}", rig.transcript);
     rig.sim.with(|world| {
         let finalizers = &world.api.nodes[&node].finalizers;
-        assert!(finalizers.iter().any(|one| one == finalizer::TERMINATION));
+        assert!(finalizers.iter().any(|name| name == finalizer::TERMINATION));
     });
     let gone = rig.until(secs(600), is_gone(&lost)).await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
@@ -154,8 +155,7 @@ async fn a_ready_node_whose_node_claim_was_removed_by_force_is_drained_and_goes(
 }
 
 #[tokio::test]
-async fn pods_have_another_node_in_time_where_aws_takes_one_back_whose_node_claim_was_removed_by_force()
- {
+async fn reclaimed_node_of_a_force_deleted_node_claim_is_replaced_in_time() {
     let mut rig = serving_apart(2).await;
     let lost = claim(&rig);
     rig.sim
@@ -170,9 +170,9 @@ async fn pods_have_another_node_in_time_where_aws_takes_one_back_whose_node_clai
     transcript!(rig);
 }
 
-/// A backup without them was restored, say: nobody drains what serves because of that.
+/// A backup without the NodeClaims may have been restored, which is no reason to drain ready nodes.
 #[tokio::test]
-async fn ready_nodes_whose_node_claims_all_vanish_stay() {
+async fn ready_nodes_stay_when_all_node_claims_vanish() {
     let mut rig = serving_apart(4).await;
     rig.sim.with(|world| world.api.node_claims.clear());
     rig.pass(secs(1_800)).await;
@@ -197,10 +197,10 @@ async fn ready_nodes_whose_node_claims_all_vanish_stay() {
     transcript!(rig);
 }
 
-/// EC2 showed nothing of them for a while, so their launches are over in the ledger; that does not explain why they
-/// should go, and other nodes be launched for their pods.
+/// The launches ended in the ledger because EC2 did not show their instances for a while; that does not explain why the nodes
+/// should be removed and others be launched for their pods.
 #[tokio::test]
-async fn nodes_that_are_back_after_their_launches_were_given_up_do_not_all_go() {
+async fn brake_keeps_nodes_that_reappear_after_their_launches_failed() {
     let mut rig = serving_apart(4).await;
     rig.sim.with(|world| {
         world.account.blind = true;
@@ -213,7 +213,7 @@ async fn nodes_that_are_back_after_their_launches_were_given_up_do_not_all_go() 
     rig.pass(secs(900)).await;
     rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
-        assert_eq!(rows.claims.len(), 2, "two launches are over");
+        assert_eq!(rows.claims.len(), 2, "two launches have ended");
         world.account.blind = false;
         world.api.silent.clear();
     });
@@ -227,9 +227,9 @@ async fn nodes_that_are_back_after_their_launches_were_given_up_do_not_all_go() 
     transcript!(rig);
 }
 
-/// Whatever EC2 seems to say, the nodes of a cluster whose kubelets are silent stay.
+/// Nodes of a cluster with silent kubelets stay, whatever EC2 lists.
 #[tokio::test]
-async fn an_empty_list_ends_nothing() {
+async fn empty_instance_list_terminates_nothing() {
     for nodes in [1, 4] {
         let mut rig = serving_apart(nodes).await;
         let before = rig.sim.with(|world| {
@@ -264,7 +264,7 @@ async fn an_empty_list_ends_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing() {
+async fn failing_instance_list_terminates_nothing() {
     for fault in [Fault::Unavailable, Fault::Denied, Fault::Throttled] {
         let mut rig = serving(4).await;
         rig.sim
@@ -295,7 +295,7 @@ async fn a_list_that_failed_half_way_or_an_error_that_was_misread_ends_nothing()
 }
 
 #[tokio::test]
-async fn lists_of_the_cluster_that_fail_end_nothing() {
+async fn failing_cluster_lists_terminate_nothing() {
     let mut rig = serving(4).await;
     rig.relay = Relay::Dead;
     for _ in 0..60 {
@@ -316,7 +316,7 @@ async fn lists_of_the_cluster_that_fail_end_nothing() {
 }
 
 #[tokio::test]
-async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
+async fn restored_etcd_without_the_newest_node_claims_terminates_nothing() {
     let mut rig = serving_apart(8).await;
     rig.sim.with(|world| {
         // The backup is older than half of the nodes.
@@ -328,7 +328,7 @@ async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
                 .api
                 .nodes
                 .retain(|_, node| node.provider_id != claim.status.provider_id);
-            // Their kubelets do not come back by themselves.
+            // The kubelets do not recreate their Nodes.
             for instance in world.account.instances.values_mut() {
                 if claim.status.provider_id.ends_with(instance.id.as_str()) {
                     instance.private_dns = None;
@@ -353,7 +353,7 @@ async fn a_restored_etcd_that_lacks_the_newest_node_claims_ends_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_brake_held_goes_once_a_person_approves_and_only_until_then() {
+async fn braked_instances_are_terminated_only_with_approval() {
     let mut rig = serving_apart(4).await;
     rig.relay = Relay::Dead;
     rig.sim.with(|world| {
@@ -379,7 +379,7 @@ async fn what_the_brake_held_goes_once_a_person_approves_and_only_until_then() {
     assert_eq!(
         rig.sim.with(|world| world.account.alive().count()),
         4,
-        "it has lapsed"
+        "the approval has expired"
     );
     approve(&rig, 600);
     rig.pass(secs(600)).await;

@@ -1,8 +1,7 @@
-//! Whatever call a process dies at while nodes are born, watched and buried, before or after the call took effect: the next
-//! process ends where nobody's death would have led, and nothing is launched twice. Scaling up and down has a sweep of its own
-//! (`tests/crash.rs`).
+//! Crash sweep of node lifecycles: a process crashes at any port call, before or after the call took effect. The next process
+//! reaches the state of a run without a crash, and no instance is launched twice. `tests/crash.rs` sweeps scaling up and down.
 //!
-//! A port call has two points to die at. Strides are odd, so that both kinds are hit; they keep the sweep within a few seconds.
+//! A port call has a crash point before and one after it. Odd strides hit both kinds and keep the sweep within a few seconds.
 
 use std::future::Future;
 
@@ -11,14 +10,14 @@ use model::{launch::InstanceState, ledger::Absence, node::ConditionStatus};
 use stories::{Rig, add_stray, all_bound, consistent, secs, settled};
 
 use crate::{
-    births, burials, by_hand, change_claim, change_pods, claim, delete_claim, deleted_clusters,
-    fixed, node, serving, serving_apart,
+    by_hand, change_claim, change_pods, claim, delete_claim, deleted_clusters, node, registration,
+    serving, serving_apart, static_capacity, termination,
 };
 
-/// Long enough for time-outs, garbage collection and the sweep.
+/// Seconds that cover timeouts, garbage collection and the sweep.
 const PATIENCE: i64 = 20 * 60;
 
-/// Where a cluster has come to, without the names that differ from run to run.
+/// End state of a cluster, without names that differ between runs.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     launched: usize,
@@ -26,7 +25,7 @@ struct End {
     claims: usize,
     nodes: usize,
     bound: usize,
-    /// Intents and claims in the ledger.
+    /// Number of intents and claims in the ledger.
     rows: (usize, usize),
 }
 
@@ -44,17 +43,17 @@ fn end(world: &mut World) -> End {
     }
 }
 
-/// Tells a story once without and then with a death at every `stride`th point of it.
+/// Runs a scenario once without a crash and then with one at every `stride`th point.
 async fn sweep<F: Future<Output = Rig>>(
     stride: usize,
     begin: impl Fn() -> F,
     happens: impl Fn(&Rig),
     over: impl Fn(&mut World) -> bool,
 ) {
-    let told = async |point: u64| {
+    let run = async |point: u64| {
         let mut rig = begin().await;
         rig.sim.with(|world| {
-            // Consolidation is no part of these stories.
+            // Consolidation is switched off in these scenarios.
             let pool = world.api.node_pools.get_mut("default").unwrap();
             pool.spec.disruption.consolidate_after =
                 serde_json::from_value("Never".into()).unwrap();
@@ -71,19 +70,19 @@ async fn sweep<F: Future<Output = Rig>>(
             "point {point}: {state:?}\n{transcript:#?}\n{:#?}",
             rig.errors
         );
-        // What is left to tidy up by itself is tidied up.
+        // Cleanup without a cause of its own ends within this time.
         rig.pass(secs(180)).await;
         (passed, rig.sim.with(end), rig.transcript)
     };
-    let (points, expected, _) = told(u64::MAX).await;
+    let (points, expected, _) = run(u64::MAX).await;
     assert!(points > 100, "{points}");
     for point in (1..=points).step_by(stride) {
-        let (_, found, transcript) = told(point).await;
+        let (_, found, transcript) = run(point).await;
         assert_eq!(found, expected, "point {point}: {transcript:#?}");
     }
 }
 
-/// The first NodeClaim of the story's beginning is gone, and its pods run elsewhere.
+/// The first NodeClaim of the scenario is gone, and its pods run on another node.
 fn moved(world: &mut World) -> bool {
     let first = world.api.created.first();
     let gone = first.is_some_and(|name| !world.api.node_claims.contains_key(name));
@@ -91,13 +90,13 @@ fn moved(world: &mut World) -> bool {
 }
 
 #[tokio::test]
-async fn of_a_drain() {
+async fn crash_during_a_drain() {
     let delete = |rig: &Rig| delete_claim(rig, &claim(rig).name);
     sweep(17, || serving(2), delete, moved).await;
 }
 
 #[tokio::test]
-async fn of_the_end_of_a_deleted_node() {
+async fn crash_during_the_termination_of_a_deleted_node() {
     let delete = |rig: &Rig| {
         let name = node(rig);
         rig.sim
@@ -107,9 +106,9 @@ async fn of_the_end_of_a_deleted_node() {
 }
 
 #[tokio::test]
-async fn of_a_repair() {
+async fn crash_during_a_repair() {
     let begin = || async {
-        let mut rig = births::with_repair(1).await;
+        let mut rig = registration::with_repair(1).await;
         let name = node(&rig);
         rig.sim.with(|world| world.api.silent.insert(name));
         rig.pass(secs(1_830)).await;
@@ -119,28 +118,40 @@ async fn of_a_repair() {
 }
 
 #[tokio::test]
-async fn of_a_static_node_pool_that_grows() {
-    let grow = |rig: &Rig| fixed::scale(rig, 3);
+async fn crash_during_scale_up_of_a_static_node_pool() {
+    let grow = |rig: &Rig| static_capacity::scale(rig, 3);
     let grown = |world: &mut World| world.api.nodes.len() == 3;
-    sweep(17, || fixed::with(0, 10, true), grow, grown).await;
+    sweep(
+        17,
+        || static_capacity::with_replicas(0, 10, true),
+        grow,
+        grown,
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn of_a_static_node_pool_that_shrinks() {
-    let shrink = |rig: &Rig| fixed::scale(rig, 1);
+async fn crash_during_scale_down_of_a_static_node_pool() {
+    let shrink = |rig: &Rig| static_capacity::scale(rig, 1);
     let shrunk = |world: &mut World| world.api.nodes.len() == 1;
-    sweep(17, || fixed::with(3, 10, true), shrink, shrunk).await;
+    sweep(
+        17,
+        || static_capacity::with_replicas(3, 10, true),
+        shrink,
+        shrunk,
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn of_a_node_claim_made_by_hand() {
+async fn crash_during_the_launch_of_a_manual_node_claim() {
     let apply = |rig: &Rig| by_hand::apply(rig, "by-hand", |_| {});
     let joined = |world: &mut World| world.api.nodes.len() == 2;
     sweep(17, || serving(1), apply, joined).await;
 }
 
 #[tokio::test]
-async fn of_collecting_an_instance() {
+async fn crash_during_collection_of_an_instance() {
     let lose = |rig: &Rig| _ = rig.sim.with(add_stray);
     let collected =
         |world: &mut World| !world.account.instances[&"i-stray".into()].state.is_alive();
@@ -148,7 +159,7 @@ async fn of_collecting_an_instance() {
 }
 
 #[tokio::test]
-async fn of_collecting_a_node_that_serves() {
+async fn crash_during_collection_of_a_ready_node() {
     let lose = |rig: &Rig| {
         let name = claim(rig).name;
         rig.sim.with(|world| world.api.node_claims.remove(&name));
@@ -158,7 +169,7 @@ async fn of_collecting_a_node_that_serves() {
 }
 
 #[tokio::test]
-async fn of_collecting_a_node_claim() {
+async fn crash_during_collection_of_a_node_claim() {
     let lose = |rig: &Rig| {
         let lost = claim(rig).status.provider_id;
         rig.sim.with(|world| {
@@ -175,7 +186,7 @@ async fn of_collecting_a_node_claim() {
 }
 
 #[tokio::test]
-async fn of_an_expiry() {
+async fn crash_during_an_expiration() {
     let age = |rig: &Rig| {
         let name = claim(rig).name;
         change_claim(rig, &name, |claim| {
@@ -186,7 +197,7 @@ async fn of_an_expiry() {
 }
 
 #[tokio::test]
-async fn of_a_drain_that_its_grace_period_ends() {
+async fn crash_during_a_drain_cut_off_by_the_termination_grace_period() {
     let demand = |rig: &Rig| {
         let name = claim(rig).name;
         change_claim(rig, &name, |claim| {
@@ -202,9 +213,9 @@ async fn of_a_drain_that_its_grace_period_ends() {
 }
 
 #[tokio::test]
-async fn of_a_node_pool_that_is_deleted_with_its_nodes() {
+async fn crash_during_deletion_of_a_node_pool() {
     let delete = |rig: &Rig| {
-        burials::delete_node_pool(rig);
+        termination::delete_node_pool(rig);
         rig.scale(0);
     };
     sweep(
@@ -217,13 +228,13 @@ async fn of_a_node_pool_that_is_deleted_with_its_nodes() {
 }
 
 #[tokio::test]
-async fn of_an_instance_that_ends_by_itself() {
-    let end = |rig: &Rig| burials::end_instance(rig, &claim(rig));
+async fn crash_after_an_external_termination() {
+    let end = |rig: &Rig| termination::end_instance(rig, &claim(rig));
     sweep(37, || serving(2), end, moved).await;
 }
 
 #[tokio::test]
-async fn of_collecting_what_a_deleted_cluster_leaves() {
+async fn crash_during_collection_of_a_deleted_cluster() {
     for point in 1.. {
         let mut rig = serving(2).await;
         deleted_clusters::delete_cluster(&rig, true);

@@ -1,4 +1,4 @@
-//! A cluster is gone when EKS has said so for a day, and never for another reason (docs/design.md#mass-absence).
+//! A cluster counts as deleted only when EKS has reported that for a day (docs/design.md#mass-absence).
 
 use fakes::Fault;
 use stories::{Rig, all_bound, secs, transcript};
@@ -26,7 +26,7 @@ pub(crate) fn alive(rig: &Rig) -> usize {
 }
 
 #[tokio::test]
-async fn what_it_leaves_is_collected_after_a_day() {
+async fn instances_of_a_deleted_cluster_are_collected_after_a_day() {
     let mut rig = serving(4).await;
     rig.sim.with(|world| {
         world.account.templates = [("spent".to_owned(), "gone".to_owned())].into();
@@ -49,7 +49,7 @@ async fn what_it_leaves_is_collected_after_a_day() {
 }
 
 #[tokio::test]
-async fn one_that_is_there_again_loses_nothing() {
+async fn reappearing_cluster_keeps_its_instances() {
     let mut rig = serving(4).await;
     let before = alive(&rig);
     delete_cluster(&rig, true);
@@ -58,7 +58,7 @@ async fn one_that_is_there_again_loses_nothing() {
     rig.pass(secs(120)).await;
     delete_cluster(&rig, true);
     rig.pass(secs(2 * HOUR)).await;
-    assert_eq!(alive(&rig), before, "the day begins again");
+    assert_eq!(alive(&rig), before, "the daily period restarts");
     delete_cluster(&rig, false);
     rig.pass(secs(900)).await;
     assert!(rig.sim.with(all_bound));
@@ -66,7 +66,7 @@ async fn one_that_is_there_again_loses_nothing() {
 }
 
 #[tokio::test]
-async fn one_that_does_not_answer_or_lets_nobody_in_is_not_gone() {
+async fn unreachable_or_denied_cluster_is_not_deleted() {
     for fault in [Fault::Denied, Fault::Unavailable, Fault::Throttled] {
         let mut rig = serving(4).await;
         let before = alive(&rig);
@@ -80,7 +80,7 @@ async fn one_that_does_not_answer_or_lets_nobody_in_is_not_gone() {
 }
 
 #[tokio::test]
-async fn one_in_shadow_mode_is_told_of_and_keeps_everything() {
+async fn deleted_cluster_in_shadow_mode_is_reported_and_keeps_its_instances() {
     let mut rig = serving(4).await;
     let before = alive(&rig);
     rig.sim.with(|world| {

@@ -1,4 +1,4 @@
-//! NodeOverlays and CapacityBuffers, which count only behind their feature gates (docs/spec/lifecycle.md#node-overlay,
+//! NodeOverlays and CapacityBuffers, which apply only with their feature gates (docs/spec/lifecycle.md#node-overlay,
 //! docs/spec/lifecycle.md#capacity-buffer).
 
 use api::Condition;
@@ -6,7 +6,7 @@ use model::{NanosPerHour, PodKey};
 use serde_json::json;
 use stories::{POD, Relay, Rig, all_bound, consistent, cpu, secs, settled, transcript};
 
-/// A ready cluster with both gates on, or none.
+/// A ready cluster with both gates on or off.
 async fn with_gates(on: bool) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -38,26 +38,28 @@ fn overlay(rig: &Rig, name: &str, spec: serde_json::Value) {
         .with(|world| world.api.node_overlays.insert(name.to_owned(), overlay));
 }
 
-/// `True Resolved`, and the like.
-fn found(conditions: Option<Vec<Condition>>, kind: &str) -> String {
+/// Status and reason of a condition, such as `True Resolved`.
+fn status_and_reason(conditions: Option<Vec<Condition>>, kind: &str) -> String {
     let conditions = conditions.unwrap_or_default();
     let mut conditions = conditions.iter();
     conditions
-        .find(|one| one.r#type == kind)
-        .map_or_else(String::new, |one| format!("{} {}", one.status, one.reason))
+        .find(|condition| condition.r#type == kind)
+        .map_or_else(String::new, |condition| {
+            format!("{} {}", condition.status, condition.reason)
+        })
 }
 
-fn of_buffer(rig: &Rig, name: &str, kind: &str) -> String {
+fn buffer_condition(rig: &Rig, name: &str, kind: &str) -> String {
     rig.sim.with(|world| {
         let buffer = &world.api.capacity_buffers[&PodKey::new("default", name)];
-        found(buffer.status.clone().unwrap_or_default().conditions, kind)
+        status_and_reason(buffer.status.clone().unwrap_or_default().conditions, kind)
     })
 }
 
-fn of_overlay(rig: &Rig, name: &str, kind: &str) -> String {
+fn overlay_condition(rig: &Rig, name: &str, kind: &str) -> String {
     rig.sim.with(|world| {
         let status = world.api.node_overlays[name].status.clone();
-        found(status.unwrap_or_default().conditions, kind)
+        status_and_reason(status.unwrap_or_default().conditions, kind)
     })
 }
 
@@ -66,7 +68,7 @@ fn alive(rig: &Rig) -> usize {
 }
 
 #[tokio::test]
-async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_come() {
+async fn capacity_buffer_has_a_node_before_any_pod_and_yields_to_pods() {
     let mut rig = with_gates(true).await;
     rig.sim.with(|world| world.api.scale("web", 0, cpu(POD)));
     let wish = json!({"scalableRef": {"kind": "Deployment", "name": "web"}, "replicas": 2});
@@ -74,25 +76,25 @@ async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_co
     let launched = rig.until(secs(180), |world| world.account.alive().count() == 1);
     assert!(launched.await.is_some(), "{:#?}", rig.transcript);
     assert_eq!(
-        of_buffer(&rig, "spare", "ReadyForProvisioning"),
+        buffer_condition(&rig, "spare", "ReadyForProvisioning"),
         "True Resolved"
     );
     rig.pass(secs(900)).await;
     assert_eq!(
         alive(&rig),
         1,
-        "nothing runs there, and it stays: {:#?}",
+        "the empty node stays: {:#?}",
         rig.transcript
     );
     assert_eq!(
-        of_buffer(&rig, "spare", "Provisioning"),
+        buffer_condition(&rig, "spare", "Provisioning"),
         "True FitsExistingCapacity"
     );
     rig.scale(1);
     let bound = rig.until(secs(20), all_bound).await;
-    assert!(bound.is_some_and(|took| took < 20), "nobody had to wait");
+    assert!(bound.is_some_and(|took| took < 20), "no pod had to wait");
     let again = rig.until(secs(300), |world| world.account.alive().count() == 2);
-    assert!(again.await.is_some(), "there is room again");
+    assert!(again.await.is_some(), "there is capacity again");
     rig.sim.with(|world| world.api.capacity_buffers.clear());
     let gone = rig.until(secs(900), |world| world.account.alive().count() == 1);
     assert!(gone.await.is_some(), "{:#?}", rig.transcript);
@@ -101,7 +103,7 @@ async fn a_buffer_has_its_node_before_any_pod_and_gives_its_room_to_pods_that_co
     transcript!(rig);
 }
 
-/// With a buffer of so many replicas beside a running pod, the drifted node is replaced by one with room for all of them.
+/// A drifted node with a running pod and a buffer of `replicas`: the replacement has capacity for both.
 async fn drifts_with_a_buffer(replicas: usize, overlay: bool) -> Rig {
     let mut rig = with_gates(true).await;
     if overlay {
@@ -114,8 +116,9 @@ async fn drifts_with_a_buffer(replicas: usize, overlay: bool) -> Rig {
     let bound = rig.until(secs(300), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
     rig.pass(secs(300)).await;
-    let fits = |rig: &Rig| of_buffer(rig, "spare", "Provisioning") == "True FitsExistingCapacity";
-    assert!(fits(&rig), "{:#?}", rig.transcript);
+    let fits_existing_capacity =
+        |rig: &Rig| buffer_condition(rig, "spare", "Provisioning") == "True FitsExistingCapacity";
+    assert!(fits_existing_capacity(&rig), "{:#?}", rig.transcript);
     let old: Vec<_> = rig
         .sim
         .with(|world| world.api.node_claims.keys().cloned().collect());
@@ -137,7 +140,7 @@ async fn drifts_with_a_buffer(replicas: usize, overlay: bool) -> Rig {
         rig.transcript
     );
     rig.pass(secs(120)).await;
-    assert!(fits(&rig), "{:#?}", rig.transcript);
+    assert!(fits_existing_capacity(&rig), "{:#?}", rig.transcript);
     rig
 }
 
@@ -151,7 +154,7 @@ async fn node_with_room_for_a_buffer_is_replaced_when_it_drifts() {
 }
 
 #[tokio::test]
-async fn a_buffer_that_cannot_be_resolved_or_is_empty_says_so() {
+async fn unresolvable_or_empty_capacity_buffer_has_a_condition() {
     let mut rig = with_gates(true).await;
     buffer(
         &rig,
@@ -170,24 +173,30 @@ async fn a_buffer_that_cannot_be_resolved_or_is_empty_says_so() {
     );
     rig.scale(0);
     rig.pass(secs(300)).await;
-    let told = |name: &str| {
-        let ready = of_buffer(&rig, name, "ReadyForProvisioning");
-        (ready, of_buffer(&rig, name, "Provisioning"))
+    let reported = |name: &str| {
+        let ready = buffer_condition(&rig, name, "ReadyForProvisioning");
+        (ready, buffer_condition(&rig, name, "Provisioning"))
     };
     let not_ready = "False NotReadyForProvisioning";
     let expected = |ready: &str, provisioning: &str| (ready.to_owned(), provisioning.to_owned());
     assert_eq!(
-        told("lost"),
+        reported("lost"),
         expected("False PodTemplateNotFound", not_ready)
     );
-    assert_eq!(told("odd"), expected("False ResolutionFailed", not_ready));
-    assert_eq!(told("none"), expected("True Resolved", "False BufferEmpty"));
+    assert_eq!(
+        reported("odd"),
+        expected("False ResolutionFailed", not_ready)
+    );
+    assert_eq!(
+        reported("none"),
+        expected("True Resolved", "False BufferEmpty")
+    );
     assert_eq!(alive(&rig), 0);
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says_so() {
+async fn overlay_prices_decide_launches_and_invalid_overlays_have_a_condition() {
     let mut rig = with_gates(true).await;
     let of_xlarge = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
     overlay(
@@ -208,12 +217,18 @@ async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says
     rig.pass(secs(120)).await;
     let kind = "ValidationSucceeded";
     assert_eq!(
-        of_overlay(&rig, "b-cheap", kind),
+        overlay_condition(&rig, "b-cheap", kind),
         "True ValidationSucceeded"
     );
-    assert_eq!(of_overlay(&rig, "b-cheap", "Ready"), "True Ready");
-    assert_eq!(of_overlay(&rig, "a-conflicting", kind), "False Conflict");
-    assert_eq!(of_overlay(&rig, "wrong", kind), "False RuntimeValidation");
+    assert_eq!(overlay_condition(&rig, "b-cheap", "Ready"), "True Ready");
+    assert_eq!(
+        overlay_condition(&rig, "a-conflicting", kind),
+        "False Conflict"
+    );
+    assert_eq!(
+        overlay_condition(&rig, "wrong", kind),
+        "False RuntimeValidation"
+    );
     rig.scale(1);
     assert!(rig.until(secs(180), all_bound).await.is_some());
     let types = rig.sim.with(|world| {
@@ -226,8 +241,7 @@ async fn an_overlay_decides_what_is_cheapest_and_a_wrong_or_conflicting_one_says
 }
 
 #[tokio::test]
-async fn type_that_aws_lists_without_a_price_is_launched_of_by_every_node_pool_once_an_overlay_prices_it()
- {
+async fn unpriced_instance_type_is_launched_once_an_overlay_prices_it() {
     for gate in [true, false] {
         let mut rig = with_gates(gate).await;
         let only = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
@@ -271,7 +285,7 @@ async fn type_that_aws_lists_without_a_price_is_launched_of_by_every_node_pool_o
 }
 
 #[tokio::test]
-async fn without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing() {
+async fn gated_kinds_without_gate_or_crd_are_ignored() {
     for missing in [false, true] {
         let mut rig = with_gates(missing).await;
         if missing {
@@ -286,8 +300,8 @@ async fn without_its_gate_or_its_crd_a_kind_counts_for_nothing_and_stops_nothing
         let bound = rig.until(secs(180), all_bound).await;
         assert!(bound.is_some(), "{:#?} {:#?}", rig.transcript, rig.errors);
         assert_eq!(alive(&rig), 1);
-        assert_eq!(of_buffer(&rig, "spare", "ReadyForProvisioning"), "");
-        assert_eq!(of_overlay(&rig, "free", "ValidationSucceeded"), "");
+        assert_eq!(buffer_condition(&rig, "spare", "ReadyForProvisioning"), "");
+        assert_eq!(overlay_condition(&rig, "free", "ValidationSucceeded"), "");
         transcript!(rig, if missing { "crd" } else { "gate" });
     }
 }

@@ -1,22 +1,22 @@
-//! How nodes are born, watched and buried, story by story (docs/spec/lifecycle.md#node-claim-states).
+//! Node lifecycle over whole turns (docs/spec/lifecycle.md#node-claim-states).
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "what is not there fails the test"
+    reason = "a missing value fails the test"
 )]
 
 mod admission;
 mod bad_input;
-mod births;
-mod burials;
 mod by_hand;
 mod collecting;
 mod crashes;
 mod deleted_clusters;
-mod fixed;
-mod gated;
+mod feature_gates;
 mod many;
 mod refusals;
+mod registration;
+mod static_capacity;
+mod termination;
 mod together;
 mod unreadable;
 mod warnings;
@@ -25,7 +25,7 @@ use fakes::World;
 use model::{NodeClaimName, NodeName, node::Node, node_claim::NodeClaim, pod::Pod};
 use stories::{Relay, Rig, all_bound, secs};
 
-/// A cluster in which so many pods run, on nodes that are in service.
+/// A cluster in which `pods` pods run on ready nodes.
 async fn serving(pods: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(pods);
@@ -35,7 +35,7 @@ async fn serving(pods: usize) -> Rig {
     rig
 }
 
-/// The same, on a node each.
+/// A cluster in which `pods` pods run on a ready node each.
 async fn serving_apart(pods: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim
@@ -91,7 +91,7 @@ fn is_gone(claim: &NodeClaim) -> impl Fn(&mut World) -> bool {
 }
 
 /// Whether an event with this reason was posted.
-fn told(reason: &'static str) -> impl Fn(&mut World) -> bool {
+fn has_event(reason: &'static str) -> impl Fn(&mut World) -> bool {
     move |world| world.api.events.iter().any(|event| event.reason == reason)
 }
 

@@ -1,15 +1,15 @@
-//! Deletions by the hundred, which no single transaction of the ledger holds.
+//! Deletions of hundreds of nodes, which exceed a single transaction of the ledger.
 
 use std::collections::BTreeSet;
 
 use fakes::TableFaults;
 use stories::secs;
 
-use crate::fixed::{nodes, scale, with};
+use crate::static_capacity::{nodes, scale, with_replicas};
 
 #[tokio::test]
 async fn static_pool_shrinks_by_130_nodes_at_once() {
-    let mut rig = with(150, 200, true).await;
+    let mut rig = with_replicas(150, 200, true).await;
     assert!(rig.sim.with(nodes(150)), "{:?}", rig.complaints);
     scale(&rig, 20);
     let shrunk = rig.until(secs(1_800), nodes(20)).await;
@@ -18,8 +18,8 @@ async fn static_pool_shrinks_by_130_nodes_at_once() {
 }
 
 #[tokio::test]
-async fn claims_that_time_out_together_are_all_ended() {
-    let mut rig = with(0, 150, true).await;
+async fn claims_that_time_out_together_are_all_deleted() {
+    let mut rig = with_replicas(0, 150, true).await;
     rig.sim.with(|world| world.api.closed = true);
     scale(&rig, 120);
     let launched = |world: &mut fakes::World| {
@@ -41,7 +41,7 @@ async fn claims_that_time_out_together_are_all_ended() {
 }
 
 #[tokio::test]
-async fn deletions_beyond_what_a_partition_takes_in_a_second_wait_and_none_fails() {
+async fn deletions_above_the_partition_throughput_wait_and_none_fails() {
     let mut rig = stories::fleet(600).await;
     let begun = rig.transcript.len();
     rig.sim.with(|world| {
@@ -58,11 +58,11 @@ async fn deletions_beyond_what_a_partition_takes_in_a_second_wait_and_none_fails
     let took = rig.until(secs(300), ended).await;
     assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
     let is_throttled = |line: &&String| line.contains("throttles");
-    let said: Vec<_> = rig.transcript[begun..]
+    let reported: Vec<_> = rig.transcript[begun..]
         .iter()
         .filter(is_throttled)
         .collect();
-    assert!(said.is_empty(), "{said:#?}");
+    assert!(reported.is_empty(), "{reported:#?}");
     assert!(rig.errors.is_empty(), "{:?}", rig.errors);
     let counts = rig.sim.with(|world| world.ledger.table().counts());
     assert!(counts.pauses > 0, "{counts:?}: the limit was never met");

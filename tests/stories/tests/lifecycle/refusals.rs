@@ -1,4 +1,4 @@
-//! One instance or object that refuses holds up no other, and is reported where its owner looks.
+//! An instance or object whose change is denied blocks no other, and the denial is reported on its owner.
 
 use fakes::{Admission, Protected, Protection, World};
 use model::{
@@ -35,7 +35,7 @@ fn freeze(rig: &Rig, object: Protected, how: Admission) {
         .with(|world| world.api.protected.insert(object, how));
 }
 
-/// Messages of the events of a reason about an object of this name.
+/// Messages of the events with this reason on the object of this name.
 fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
     rig.sim.with(|world| {
         let events = world.api.events.iter();
@@ -55,7 +55,7 @@ fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn instance_that_ec2_refuses_to_end_holds_up_no_other_and_is_reported() {
+async fn instance_that_cannot_be_terminated_blocks_no_other_and_is_reported() {
     for (why, code, remedy) in [
         (
             Protection::Termination,
@@ -83,13 +83,16 @@ async fn instance_that_ec2_refuses_to_end_holds_up_no_other_and_is_reported() {
         }
         assert!(!rig.sim.with(is_gone(kept)));
         for name in [kept.name.as_str(), node_name(kept).as_str()] {
-            let told = events(&rig, "TerminationRefused", name);
-            let is_told = |message: &String| {
+            let reported = events(&rig, "TerminationRefused", name);
+            let is_reported = |message: &String| {
                 message.contains(instance(kept).as_str())
                     && message.contains(code)
                     && message.contains(remedy)
             };
-            assert!(told.iter().any(is_told), "{code}: {name}: {told:?}");
+            assert!(
+                reported.iter().any(is_reported),
+                "{code}: {name}: {reported:?}"
+            );
         }
         rig.sim.with(|world| world.account.protected.clear());
         let gone = rig.until(secs(20 * 60), is_gone(kept)).await;
@@ -99,7 +102,7 @@ async fn instance_that_ec2_refuses_to_end_holds_up_no_other_and_is_reported() {
 }
 
 #[tokio::test]
-async fn refused_instance_is_asked_for_less_and_less_often() {
+async fn refused_termination_is_retried_with_backoff() {
     let mut rig = serving(2).await;
     let kept = claim(&rig);
     protect(&rig, &kept, Protection::Termination);
@@ -113,7 +116,7 @@ async fn refused_instance_is_asked_for_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn orphan_that_ec2_refuses_to_end_holds_up_no_collection() {
+async fn orphan_that_cannot_be_terminated_blocks_no_collection() {
     let mut rig = serving_apart(20).await;
     let stray = rig.sim.with(add_stray);
     let lost = claim(&rig);
@@ -142,7 +145,7 @@ async fn orphan_that_ec2_refuses_to_end_holds_up_no_collection() {
 }
 
 #[tokio::test]
-async fn instance_that_ec2_knows_but_neither_shows_nor_ends_keeps_its_node_claim() {
+async fn existing_instance_that_ec2_neither_lists_nor_terminates_keeps_its_node_claim() {
     let mut rig = serving(2).await;
     let kept = claim(&rig);
     protect(&rig, &kept, Protection::Unauthorized);
@@ -161,11 +164,11 @@ async fn instance_that_ec2_knows_but_neither_shows_nor_ends_keeps_its_node_claim
     let stays = rig
         .sim
         .with(|world| world.api.node_claims.contains_key(&kept.name));
-    assert!(stays, "its instance runs: {:#?}", rig.transcript);
+    assert!(stays, "the instance still runs: {:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn frozen_objects_of_an_interrupted_node_hold_up_no_other_drain() {
+async fn immutable_objects_of_an_interrupted_node_block_no_other_drain() {
     for how in [
         Admission::Denied,
         Admission::Invalid,
@@ -184,10 +187,10 @@ async fn frozen_objects_of_an_interrupted_node_hold_up_no_other_drain() {
         delete_claim(&rig, &other.name);
         let gone = rig.until(secs(300), is_gone(other)).await;
         assert!(gone.is_some(), "{:#?}", rig.transcript);
-        let told = events(&rig, "ChangeRefused", frozen.name.as_str());
+        let reported = events(&rig, "ChangeRefused", frozen.name.as_str());
         assert!(
-            told.iter().any(|text| text.contains("forensics")),
-            "{told:?}"
+            reported.iter().any(|text| text.contains("forensics")),
+            "{reported:?}"
         );
         rig.sim.with(|world| world.api.protected.clear());
         let gone = rig.until(secs(600), is_gone(frozen)).await;
@@ -203,7 +206,7 @@ async fn node_that_cannot_be_tainted_loses_no_pod_to_eviction() {
     };
     freeze(&rig, Protected::Node(node_name(frozen)), Admission::Denied);
     let name = node_name(frozen);
-    // Its deletion was ordered before the policy came.
+    // The deletion was requested before the policy existed.
     rig.sim.with(|world| {
         world.api.request_node_deletion(&name, world.now);
         world.api.request_deletion(&frozen.name, world.now);
@@ -214,13 +217,13 @@ async fn node_that_cannot_be_tainted_loses_no_pod_to_eviction() {
     rig.sim.with(|world| {
         let mut pods = world.api.pods.values();
         let stays = pods.any(|pod| pod.node_name == Some(name.clone()) && pod.deletion.is_none());
-        assert!(stays, "new pods would come in its place");
+        assert!(stays, "the workload would create new pods");
     });
     assert!(!events(&rig, "ChangeRefused", name.as_str()).is_empty());
 }
 
 #[tokio::test]
-async fn pod_that_may_not_be_evicted_holds_up_no_other_of_its_node() {
+async fn pod_whose_eviction_is_denied_blocks_no_other_of_its_node() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     let node = node_name(&old);
@@ -246,7 +249,7 @@ async fn pod_that_may_not_be_evicted_holds_up_no_other_of_its_node() {
 }
 
 #[tokio::test]
-async fn frozen_node_claim_holds_up_no_birth_of_another() {
+async fn immutable_node_claim_blocks_no_registration_of_another() {
     let mut rig = serving_apart(1).await;
     rig.sim.with(|world| world.api.closed = true);
     rig.scale(3);
@@ -280,7 +283,7 @@ async fn frozen_node_claim_holds_up_no_birth_of_another() {
 }
 
 #[tokio::test]
-async fn node_claim_that_may_not_be_deleted_holds_up_no_consolidation() {
+async fn node_claim_whose_deletion_is_denied_blocks_no_consolidation() {
     let mut rig = serving_apart(3).await;
     let frozen = claim(&rig);
     freeze(
@@ -301,7 +304,7 @@ async fn node_claim_that_may_not_be_deleted_holds_up_no_consolidation() {
     );
 }
 
-/// Generation of the ledger, and how many turns of lifecycle and disruption are in the journal.
+/// Generation of the ledger, and number of lifecycle and disruption turns in the journal.
 fn recorded(rig: &Rig) -> (u64, usize) {
     rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
@@ -314,7 +317,7 @@ fn recorded(rig: &Rig) -> (u64, usize) {
 }
 
 #[tokio::test]
-async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_less_often() {
+async fn permanently_denied_deletion_is_recorded_once_and_retried_with_backoff() {
     for how in [
         Admission::Denied,
         Admission::Invalid,
@@ -326,7 +329,7 @@ async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_l
         change_claim(&rig, &frozen.name, |claim| {
             claim.spec.expire_after = Some("1s".into());
         });
-        // The pods that are to leave have another node by then.
+        // The displaced pods have another node by then.
         rig.pass(secs(1_200)).await;
         let (generation, records) = recorded(&rig);
         let tries = count(&rig, "delete_node_claim");
@@ -345,8 +348,8 @@ async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_l
             .with(|world| world.ledger.table().counts().transactions)
             - transactions;
         assert!(more < 60, "{how:?}: {more} transactions");
-        let told = events(&rig, "ChangeRefused", frozen.name.as_str());
-        assert!(!told.is_empty(), "{how:?}");
+        let reported = events(&rig, "ChangeRefused", frozen.name.as_str());
+        assert!(!reported.is_empty(), "{how:?}");
         rig.sim.with(|world| world.api.protected.clear());
         let gone = rig.until(secs(20 * 60), is_gone(&frozen)).await;
         assert!(gone.is_some(), "{how:?}: {:#?}", rig.transcript);
@@ -354,7 +357,7 @@ async fn deletion_that_is_refused_for_good_is_recorded_once_and_tried_less_and_l
 }
 
 #[tokio::test]
-async fn node_that_lists_leave_out_is_not_ended_under_its_pods() {
+async fn node_missing_in_lists_is_not_terminated_under_its_pods() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     rig.sim
@@ -371,7 +374,7 @@ async fn node_that_lists_leave_out_is_not_ended_under_its_pods() {
 }
 
 #[tokio::test]
-async fn pods_that_wait_for_a_node_that_may_not_register_have_another_once_it_should_have() {
+async fn pods_of_a_node_that_cannot_register_get_another_after_the_timeout() {
     let mut rig = serving_apart(1).await;
     // The next node has this name.
     let frozen = Protected::Node("ip-10-0-0-2.ec2.internal".into());
@@ -380,7 +383,7 @@ async fn pods_that_wait_for_a_node_that_may_not_register_have_another_once_it_sh
     let launched = rig.until(secs(60), |world| world.account.alive().count() == 2);
     assert!(launched.await.is_some(), "{:#?}", rig.transcript);
     rig.pass(secs(15 * 60 - 30)).await;
-    assert!(!rig.sim.with(all_bound), "it is expected to register");
+    assert!(!rig.sim.with(all_bound), "the node may still register");
     let bound = rig.until(secs(180), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
 }

@@ -1,4 +1,4 @@
-//! From launch to service, and what ends a NodeClaim on the way or of itself.
+//! NodeClaims from launch to initialization, and timeouts, expiration and repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +7,21 @@ use model::node::ConditionStatus;
 use ports::cluster::EventTarget;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 
-use crate::{change_claim, change_node, claim, delete_claim, is_gone, node, serving, told};
+use crate::{change_claim, change_node, claim, delete_claim, has_event, is_gone, node, serving};
 
 #[tokio::test]
-async fn a_node_is_told_of_step_by_step() {
+async fn each_step_of_a_node_claim_is_an_event() {
     let rig = serving(1).await;
     for reason in ["Launched", "Registered", "Initialized", "Ready"] {
-        assert!(rig.sim.with(told(reason)), "{reason}");
+        assert!(rig.sim.with(has_event(reason)), "{reason}");
     }
     assert!(claim(&rig).is_true("ConsistentStateFound"));
-    assert!(!rig.sim.with(told("UnregisteredTaintMissing")));
+    assert!(!rig.sim.with(has_event("UnregisteredTaintMissing")));
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unhealthy() {
+async fn instance_that_never_joins_times_out_and_two_make_the_node_pool_unhealthy() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| world.api.closed = true);
     rig.scale(1);
@@ -50,7 +50,7 @@ async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unh
         .await;
     assert!(
         again.is_some(),
-        "its pod waits for nobody: {:#?}",
+        "the pod is rescheduled: {:#?}",
         rig.transcript
     );
     assert!(
@@ -69,14 +69,14 @@ async fn an_instance_that_never_joins_is_given_up_and_two_make_the_node_pool_unh
     assert!(
         rig.sim
             .with(|world| healthy(world, api::ConditionStatus::False)),
-        "one success after two failures proves little"
+        "one success after two failures is not enough"
     );
     assert!(rig.sim.with(consistent) && rig.sim.with(settled));
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn time_outs_are_settings() {
+async fn launch_and_registration_timeouts_are_configurable() {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
@@ -95,7 +95,7 @@ async fn time_outs_are_settings() {
 }
 
 #[tokio::test]
-async fn an_expired_node_goes_at_its_time_and_its_pods_find_another() {
+async fn expired_node_is_deleted_and_its_pods_are_rescheduled() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     change_claim(&rig, &old.name, |claim| {
@@ -117,7 +117,7 @@ async fn an_expired_node_goes_at_its_time_and_its_pods_find_another() {
 }
 
 #[tokio::test]
-async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
+async fn node_with_less_capacity_than_its_instance_type_is_reported_and_stays() {
     let mut rig = serving(1).await;
     let name = node(&rig);
     change_node(&rig, &name, |node| node.capacity.set("memory", 1 << 30));
@@ -130,12 +130,12 @@ async fn a_node_with_less_than_was_bought_is_told_of_and_stays() {
         })
     };
     assert!(rig.until(secs(700), inconsistent).await.is_some());
-    assert!(rig.sim.with(told("FailedConsistencyCheck")));
+    assert!(rig.sim.with(has_event("FailedConsistencyCheck")));
     assert!(rig.sim.with(all_bound));
     transcript!(rig);
 }
 
-/// A cluster that repairs nodes by force, and a node for each pod.
+/// A cluster with forced repair, and a node for each pod.
 pub(crate) async fn with_repair(nodes: usize) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
@@ -153,7 +153,7 @@ pub(crate) async fn with_repair(nodes: usize) -> Rig {
 }
 
 #[tokio::test]
-async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
+async fn unready_node_is_repaired_regardless_of_its_pods() {
     let mut rig = with_repair(3).await;
     let sick = claim(&rig);
     let name = node(&rig);
@@ -182,7 +182,7 @@ async fn a_node_that_stays_silent_is_replaced_whatever_runs_on_it() {
 }
 
 #[tokio::test]
-async fn repair_that_is_given_up_leaves_no_deadline() {
+async fn abandoned_repair_leaves_no_termination_deadline() {
     let mut rig = with_repair(3).await;
     let sick = claim(&rig);
     let name = node(&rig);
@@ -194,7 +194,7 @@ async fn repair_that_is_given_up_leaves_no_deadline() {
         }
         let claim = world.api.node_claims.get_mut(&sick.name).unwrap();
         claim.spec.termination_grace_period = Some("1h".into());
-        // The node is to be replaced, and its NodeClaim cannot be deleted.
+        // The node is due for replacement, and deleting its NodeClaim fails.
         world.down.insert("delete_node_claim");
     });
     rig.pass(secs(2_000)).await;
@@ -220,13 +220,17 @@ async fn repair_that_is_given_up_leaves_no_deadline() {
     rig.sim.with(|world| {
         let mut pods = world.api.pods.values();
         let stays = pods.any(|pod| pod.node_name == Some(name.clone()) && pod.deletion.is_none());
-        assert!(stays, "its pods have their hour: {:#?}", rig.transcript);
+        assert!(
+            stays,
+            "the pods keep their hour of grace: {:#?}",
+            rig.transcript
+        );
     });
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn when_many_nodes_fall_silent_none_is_replaced() {
+async fn many_unready_nodes_suspend_repair() {
     let mut rig = with_repair(3).await;
     let before = rig.sim.with(|world| {
         world.api.silent = world.api.nodes.keys().take(2).cloned().collect();
@@ -235,12 +239,12 @@ async fn when_many_nodes_fall_silent_none_is_replaced() {
     rig.pass(secs(2_700)).await;
     let after = rig.sim.with(|world| world.account.instances.len());
     assert_eq!(after, before, "{:#?}", rig.transcript);
-    assert!(rig.sim.with(told("NodeRepairBlocked")));
+    assert!(rig.sim.with(has_event("NodeRepairBlocked")));
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn without_the_gate_a_silent_node_stays() {
+async fn unready_node_stays_without_the_node_repair_gate() {
     let mut rig = serving(1).await;
     let name = node(&rig);
     rig.sim.with(|world| world.api.silent.insert(name));
@@ -250,9 +254,9 @@ async fn without_the_gate_a_silent_node_stays() {
 }
 
 #[tokio::test]
-async fn a_node_pool_that_becomes_ready_is_told_of() {
+async fn node_pool_readiness_is_an_event() {
     let rig = Rig::ready(Relay::Watching).await;
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let events = world.api.events.iter();
         let ready = events.filter(|event| {
             matches!(event.about, EventTarget::NodePool(..)) && event.reason == "Ready"
@@ -261,22 +265,22 @@ async fn a_node_pool_that_becomes_ready_is_told_of() {
     });
     let expected =
         "Status condition transitioned, Type: Ready, Status: Unknown -> True, Reason: Ready";
-    assert_eq!(told, [expected]);
+    assert_eq!(reported, [expected]);
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn events_that_one_turn_leaves_are_posted_by_later_ones() {
+async fn events_beyond_the_share_of_a_turn_are_posted_by_later_turns() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| world.catalog.clear());
     rig.scale(70);
     rig.pass(secs(400)).await;
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let events = world.api.events.iter();
         let pods = events.filter(|event| event.reason == "FailedScheduling");
         pods.map(|event| event.about.clone())
             .collect::<BTreeSet<_>>()
     });
-    assert_eq!(told.len(), 70);
+    assert_eq!(reported.len(), 70);
     transcript!(rig);
 }

@@ -1,11 +1,11 @@
-//! NodePools with a fixed number of nodes (docs/spec/lifecycle.md#static-capacity).
+//! Static NodePools (docs/spec/lifecycle.md#static-capacity).
 
 use stories::{Relay, Rig, consistent, secs, settled, transcript};
 
 use crate::{claim, delete_claim, is_gone};
 
-/// A cluster whose only NodePool is to have so many nodes, and no more than `limit` at any time.
-pub(crate) async fn with(replicas: i64, limit: i64, gate: bool) -> Rig {
+/// A cluster whose only NodePool has `replicas` nodes and at most `limit` at any time.
+pub(crate) async fn with_replicas(replicas: i64, limit: i64, gate: bool) -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
@@ -31,8 +31,8 @@ pub(crate) fn nodes(count: usize) -> impl Fn(&mut fakes::World) -> bool {
 }
 
 #[tokio::test]
-async fn a_static_node_pool_has_its_nodes_without_any_pod() {
-    let mut rig = with(3, 10, true).await;
+async fn static_node_pool_has_its_nodes_without_pods() {
+    let mut rig = with_replicas(3, 10, true).await;
     assert!(rig.sim.with(nodes(3)), "{:#?}", rig.transcript);
     rig.pass(secs(900)).await;
     assert!(
@@ -63,8 +63,8 @@ async fn a_static_node_pool_has_its_nodes_without_any_pod() {
 }
 
 #[tokio::test]
-async fn a_node_that_goes_is_made_good() {
-    let mut rig = with(2, 10, true).await;
+async fn removed_node_of_a_static_node_pool_is_replaced() {
+    let mut rig = with_replicas(2, 10, true).await;
     assert!(rig.sim.with(nodes(2)), "{:#?}", rig.transcript);
     let old = claim(&rig);
     delete_claim(&rig, &old.name);
@@ -78,8 +78,8 @@ async fn a_node_that_goes_is_made_good() {
 }
 
 #[tokio::test]
-async fn its_limit_counts_nodes_that_are_leaving() {
-    let mut rig = with(5, 3, true).await;
+async fn static_node_pool_limit_counts_terminating_nodes() {
+    let mut rig = with_replicas(5, 3, true).await;
     assert!(rig.sim.with(nodes(3)), "{:#?}", rig.transcript);
     let old = claim(&rig);
     delete_claim(&rig, &old.name);
@@ -92,8 +92,8 @@ async fn its_limit_counts_nodes_that_are_leaving() {
 }
 
 #[tokio::test]
-async fn without_the_gate_it_has_none() {
-    let rig = with(3, 10, false).await;
+async fn static_node_pool_has_no_nodes_without_the_gate() {
+    let rig = with_replicas(3, 10, false).await;
     assert!(rig.sim.with(nodes(0)), "{:#?}", rig.transcript);
     transcript!(rig);
 }

@@ -13,10 +13,12 @@ use model::{
 };
 use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled, transcript};
 
-use crate::{change_claim, change_pods, claim, count, delete_claim, is_gone, node, serving, told};
+use crate::{
+    change_claim, change_pods, claim, count, delete_claim, has_event, is_gone, node, serving,
+};
 
 #[tokio::test]
-async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
+async fn deleted_node_claim_is_drained_and_its_pods_are_rescheduled() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     delete_claim(&rig, &old.name);
@@ -35,7 +37,7 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
     assert!(marked.is_some(), "{:#?}", rig.transcript);
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    assert!(rig.sim.with(told("Evicted")));
+    assert!(rig.sim.with(has_event("Evicted")));
     let ended = rig.sim.with(|world| {
         let ended = world
             .api
@@ -52,16 +54,16 @@ async fn what_a_user_deletes_is_drained_first_and_its_pods_find_another_node() {
     transcript!(rig);
 }
 
-/// Whether the instance of a NodeClaim is alive, whatever EC2 shows of it.
-fn lives(rig: &Rig, claim: &NodeClaim) -> bool {
+/// Whether the instance of a NodeClaim is alive, independently of what EC2 reports.
+fn is_running(rig: &Rig, claim: &NodeClaim) -> bool {
     rig.sim.with(|world| {
         let mut alive = world.account.alive();
-        alive.any(|one| claim.status.provider_id.ends_with(one.id.as_str()))
+        alive.any(|instance| claim.status.provider_id.ends_with(instance.id.as_str()))
     })
 }
 
 #[tokio::test]
-async fn an_instance_that_ec2_does_not_show_is_ended_while_its_kubelet_speaks() {
+async fn instance_missing_in_ec2_is_terminated_while_its_kubelet_is_ready() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     rig.sim
@@ -73,21 +75,21 @@ async fn an_instance_that_ec2_does_not_show_is_ended_while_its_kubelet_speaks() 
         rig.transcript
     );
     assert!(
-        !lives(&rig, &old),
-        "its NodeClaim is gone: {:#?}",
+        !is_running(&rig, &old),
+        "the NodeClaim is deleted: {:#?}",
         rig.transcript
     );
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn an_instance_that_ec2_does_not_show_is_ended_though_nobody_speaks_for_it() {
+async fn instance_missing_in_ec2_is_terminated_while_its_kubelet_is_not_ready() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     rig.sim.with(|world| {
         world.account.describe_lag = secs(7_200);
         let id = old.status.provider_id.rsplit('/').next().unwrap().into();
-        // It lives, and its kubelet is not heard.
+        // The instance is running, and its kubelet is not ready.
         world.account.instances.get_mut(&id).unwrap().private_dns = None;
         for node in world.api.nodes.values_mut() {
             if node.provider_id == old.status.provider_id {
@@ -102,12 +104,12 @@ async fn an_instance_that_ec2_does_not_show_is_ended_though_nobody_speaks_for_it
         "{:#?}",
         rig.transcript
     );
-    assert!(!lives(&rig, &old), "its NodeClaim is gone");
+    assert!(!is_running(&rig, &old), "its NodeClaim is gone");
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn what_ec2_neither_shows_nor_lets_us_end_is_gone() {
+async fn instance_missing_in_ec2_whose_termination_is_denied_counts_as_gone() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     rig.sim.with(|world| {
@@ -118,7 +120,7 @@ async fn what_ec2_neither_shows_nor_lets_us_end_is_gone() {
     });
     rig.pass(secs(60)).await;
     delete_claim(&rig, &old.name);
-    // Without tags nothing says that it is this cluster's.
+    // The instance has no tags that prove its ownership.
     (0..1_000).for_each(|_| rig.sim.fail_next("terminate", Fault::Denied));
     assert!(
         rig.until(secs(300), is_gone(&old)).await.is_some(),
@@ -129,7 +131,7 @@ async fn what_ec2_neither_shows_nor_lets_us_end_is_gone() {
 }
 
 #[tokio::test]
-async fn deleting_a_node_is_deleting_its_node_claim() {
+async fn deleting_a_node_deletes_its_node_claim() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     let name = node(&rig);
@@ -145,7 +147,7 @@ async fn deleting_a_node_is_deleting_its_node_claim() {
     transcript!(rig);
 }
 
-/// Somebody ends it behind our back.
+/// Terminates the instance outside of Whittle.
 pub(crate) fn end_instance(rig: &Rig, claim: &NodeClaim) {
     let id = claim.status.provider_id.rsplit('/').next().unwrap();
     rig.sim
@@ -153,7 +155,7 @@ pub(crate) fn end_instance(rig: &Rig, claim: &NodeClaim) {
 }
 
 #[tokio::test]
-async fn an_instance_that_ends_under_our_feet_takes_its_node_with_it() {
+async fn externally_terminated_instance_removes_its_node_and_node_claim() {
     let mut rig = serving(2).await;
     let old = claim(&rig);
     end_instance(&rig, &old);
@@ -168,7 +170,7 @@ async fn an_instance_that_ends_under_our_feet_takes_its_node_with_it() {
 }
 
 #[tokio::test]
-async fn a_node_that_vanishes_under_our_feet_joins_again() {
+async fn vanished_node_object_registers_again() {
     let mut rig = serving(1).await;
     let name = node(&rig);
     rig.sim.with(|world| world.api.nodes.remove(&name));
@@ -188,7 +190,7 @@ async fn a_node_that_vanishes_under_our_feet_joins_again() {
     transcript!(rig);
 }
 
-/// The budget of all pods of the Deployment.
+/// PodDisruptionBudget of all pods of the Deployment.
 fn budget(name: &str, allowed: i64) -> PodDisruptionBudget {
     PodDisruptionBudget {
         key: model::PodKey::new("default", name),
@@ -202,7 +204,7 @@ fn budget(name: &str, allowed: i64) -> PodDisruptionBudget {
 }
 
 #[tokio::test]
-async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
+async fn blocking_budget_delays_a_drain_with_few_retries() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     rig.sim.with(|world| {
@@ -217,9 +219,9 @@ async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
             .alive()
             .any(|instance| old.status.provider_id.ends_with(instance.id.as_str()))
     }));
-    assert!(rig.sim.with(told("FailedDraining")));
+    assert!(rig.sim.with(has_event("FailedDraining")));
     let tried = count(&rig, "evict");
-    // Every five seconds at first, and fewer and fewer then: at last once a minute.
+    // Every five seconds at first, then with backoff to once a minute.
     assert!(
         (200..260).contains(&tried),
         "{tried} evictions in three hours"
@@ -235,7 +237,7 @@ async fn a_budget_that_never_allows_holds_up_a_drain_for_next_to_nothing() {
 }
 
 #[tokio::test]
-async fn two_budgets_on_one_pod_hold_up_its_node_and_are_told_of() {
+async fn pod_with_two_budgets_blocks_its_drain_and_is_an_event() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     rig.sim
@@ -252,7 +254,7 @@ async fn two_budgets_on_one_pod_hold_up_its_node_and_are_told_of() {
 }
 
 #[tokio::test]
-async fn do_not_disrupt_holds_until_the_termination_grace_period_demands_the_node() {
+async fn do_not_disrupt_pod_stays_until_the_termination_grace_period_ends() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     change_claim(&rig, &old.name, |claim| {
@@ -265,9 +267,13 @@ async fn do_not_disrupt_holds_until_the_termination_grace_period_demands_the_nod
     });
     delete_claim(&rig, &old.name);
     rig.pass(secs(500)).await;
-    assert!(!rig.sim.with(told("Disrupted")), "{:#?}", rig.transcript);
-    assert!(rig.sim.with(told("TerminationGracePeriodExpiring")));
-    let forced = rig.until(secs(70), told("Disrupted")).await;
+    assert!(
+        !rig.sim.with(has_event("Disrupted")),
+        "{:#?}",
+        rig.transcript
+    );
+    assert!(rig.sim.with(has_event("TerminationGracePeriodExpiring")));
+    let forced = rig.until(secs(70), has_event("Disrupted")).await;
     assert!(
         forced.is_some(),
         "a minute before the end: {:#?}",
@@ -279,7 +285,7 @@ async fn do_not_disrupt_holds_until_the_termination_grace_period_demands_the_nod
 }
 
 #[tokio::test]
-async fn a_pod_that_ignores_its_end_holds_its_node_a_minute_longer() {
+async fn stuck_terminating_pod_delays_termination_by_a_minute() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     rig.sim
@@ -296,7 +302,7 @@ async fn a_pod_that_ignores_its_end_holds_its_node_a_minute_longer() {
 }
 
 #[tokio::test]
-async fn pods_that_tolerate_the_taint_stay_to_the_end() {
+async fn pods_that_tolerate_the_disruption_taint_are_not_evicted() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     change_pods(&rig, |pod| {
@@ -315,7 +321,7 @@ async fn pods_that_tolerate_the_taint_stay_to_the_end() {
 }
 
 #[tokio::test]
-async fn volumes_leave_before_the_instance_does() {
+async fn volumes_are_detached_before_termination() {
     let mut rig = serving(1).await;
     let old = claim(&rig);
     let name = node(&rig);
@@ -329,14 +335,14 @@ async fn volumes_leave_before_the_instance_does() {
     });
     delete_claim(&rig, &old.name);
     rig.pass(secs(240)).await;
-    assert!(rig.sim.with(told("AwaitingVolumeDetachment")));
+    assert!(rig.sim.with(has_event("AwaitingVolumeDetachment")));
     assert!(!rig.sim.with(is_gone(&old)), "{:#?}", rig.transcript);
     rig.sim.with(|world| world.api.storage.attachments.clear());
     assert!(rig.until(secs(300), is_gone(&old)).await.is_some());
     transcript!(rig);
 }
 
-/// `kubectl delete nodepool`: the API server's garbage collector deletes what it owns.
+/// `kubectl delete nodepool`: the API server's garbage collector deletes the NodeClaims.
 pub(crate) fn delete_node_pool(rig: &Rig) {
     rig.sim.with(|world| {
         world.api.node_pools.clear();
@@ -348,7 +354,7 @@ pub(crate) fn delete_node_pool(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
+async fn deleting_a_node_pool_removes_its_nodes() {
     let mut rig = serving(3).await;
     delete_node_pool(&rig);
     assert!(
@@ -366,7 +372,7 @@ async fn a_deleted_node_pool_takes_its_nodes_with_it_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn without_the_relay_a_deletion_is_seen_to_all_the_same() {
+async fn deletion_is_handled_without_the_relay() {
     let mut rig = serving(1).await;
     rig.relay = Relay::Dead;
     let old = claim(&rig);

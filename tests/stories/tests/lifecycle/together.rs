@@ -1,18 +1,18 @@
-//! Two of every function at once, on one cluster, however their calls interleave.
+//! Two concurrent turns of every function on one cluster, in many interleavings of their calls.
 
 use model::{InstanceId, Interruption, InterruptionKind, Lane};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, cpu, secs, settled};
 
 use crate::{claim, is_gone};
 
-/// One turn of a lane; a lane that is held looks again later.
+/// Runs one turn of a lane; a held lane is run again later.
 async fn run(rig: &Rig, lane: Lane, turn: model::ids::TurnId) {
     let done = turns::run(&rig.world, &Rig::cluster(), lane, &turn, rig.deadline(lane)).await;
     assert!(done.is_ok(), "{lane}: {done:?}");
 }
 
-/// What AWS announces is delivered twice, too.
-async fn everybody_twice(rig: &mut Rig, announced: &[Interruption]) {
+/// Runs every lane twice at once, and delivers interruptions twice.
+async fn run_all_twice(rig: &mut Rig, announced: &[Interruption]) {
     let turns: Vec<_> = (0..12).map(|_| rig.next_turn()).collect();
     let [a, b, c, d, e, f, g, h, i, j, k, l] = turns.as_slice() else {
         return;
@@ -40,7 +40,7 @@ async fn everybody_twice(rig: &mut Rig, announced: &[Interruption]) {
 }
 
 #[tokio::test]
-async fn two_of_every_function_come_to_what_one_does() {
+async fn concurrent_turns_of_every_function_equal_sequential_ones() {
     for seed in 1..=20 {
         let mut rig = Rig::ready(Relay::Dead).await;
         rig.sim.with(|world| {
@@ -50,11 +50,17 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..40 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            Box::pin(everybody_twice(&mut rig, &[])).await;
+            Box::pin(run_all_twice(&mut rig, &[])).await;
         }
         assert!(rig.sim.with(all_bound), "seed {seed}");
-        let doomed = claim(&rig);
-        let instance: InstanceId = doomed.status.provider_id.rsplit('/').next().unwrap().into();
+        let deleted = claim(&rig);
+        let instance: InstanceId = deleted
+            .status
+            .provider_id
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .into();
         rig.make_spot(&instance);
         let reclaimed = Interruption {
             instance,
@@ -65,13 +71,13 @@ async fn two_of_every_function_come_to_what_one_does() {
             event: String::new(),
             reboots: false,
         };
-        Box::pin(everybody_twice(&mut rig, &[reclaimed])).await;
+        Box::pin(run_all_twice(&mut rig, &[reclaimed])).await;
         for _ in 0..40 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            Box::pin(everybody_twice(&mut rig, &[])).await;
+            Box::pin(run_all_twice(&mut rig, &[])).await;
         }
-        assert!(rig.sim.with(is_gone(&doomed)), "seed {seed}");
+        assert!(rig.sim.with(is_gone(&deleted)), "seed {seed}");
         assert!(rig.sim.with(all_bound), "seed {seed}");
         assert!(
             rig.sim.with(consistent) && rig.sim.with(settled),
@@ -83,13 +89,13 @@ async fn two_of_every_function_come_to_what_one_does() {
         for _ in 0..80 {
             rig.sim.advance(secs(5));
             rig.sim.take_wakes();
-            Box::pin(everybody_twice(&mut rig, &[])).await;
+            Box::pin(run_all_twice(&mut rig, &[])).await;
         }
         assert!(rig.sim.with(all_gone), "seed {seed}");
         assert_eq!(
             rig.sim.with(|world| world.account.instances.len()),
             launched,
-            "seed {seed}: nothing was launched to be ended"
+            "seed {seed}: no instance was launched"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A row of one launch or instance that cannot be read holds up no other. A newer version of the functions may have written it.
+//! An unreadable row of one launch or instance blocks no other. A newer version of the functions may have written it.
 
 use fakes::{CorruptedRow, World};
 use model::{InstanceId, InterruptionKind, launch::InstanceState, node_claim::NodeClaim};
@@ -23,14 +23,14 @@ fn spoil_owner(rig: &Rig, instance: &InstanceId) -> CorruptedRow {
     spoil(rig, &format!("INSTANCE#{instance}"), "OWNER")
 }
 
-/// Takes the instance from the status of a NodeClaim, whose launch has to be resolved again.
+/// Removes the instance from the status of a NodeClaim, so that its launch is resolved again.
 fn forget_instance(rig: &Rig, claim: &NodeClaim) {
     change_claim(rig, &claim.name, |claim| claim.status.provider_id.clear());
 }
 
-/// A newer version of the functions may have written it.
+/// A newer version of the functions may have written the row.
 #[tokio::test]
-async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it_can() {
+async fn unreadable_row_blocks_no_collection_and_is_deleted_once_readable() {
     let mut rig = serving_apart(20).await;
     let gone = claim(&rig);
     delete_claim(&rig, &gone.name);
@@ -40,7 +40,7 @@ async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it
         keys.filter(|key| key.sk.ends_with(gone.name.as_str()))
             .count()
     };
-    assert!(rig.sim.look(is_of_gone) >= 2, "its rows are still there");
+    assert!(rig.sim.look(is_of_gone) >= 2, "the rows still exist");
     let spoilt = spoil(&rig, CLUSTER, &format!("CLAIM#{}", gone.name));
     let stray = rig.sim.with(add_stray);
     let is_ended = |world: &mut World| !world.account.instances[&stray].state.is_alive();
@@ -52,7 +52,7 @@ async fn row_that_cannot_be_read_holds_up_no_collection_and_is_forgotten_once_it
 }
 
 #[tokio::test]
-async fn launch_that_cannot_be_read_holds_up_the_end_of_no_other() {
+async fn unreadable_launch_blocks_no_other_termination() {
     let mut rig = serving_apart(2).await;
     let [broken, other] = &claims(&rig)[..] else {
         panic!("{:#?}", rig.transcript)
@@ -73,7 +73,7 @@ async fn launch_that_cannot_be_read_holds_up_the_end_of_no_other() {
 }
 
 #[tokio::test]
-async fn interrupted_instance_whose_owner_cannot_be_read_holds_up_no_drain() {
+async fn interrupted_instance_with_unreadable_owner_blocks_no_drain() {
     let mut rig = serving_apart(2).await;
     let [broken, other] = &claims(&rig)[..] else {
         panic!("{:#?}", rig.transcript)
@@ -92,7 +92,7 @@ async fn interrupted_instance_whose_owner_cannot_be_read_holds_up_no_drain() {
 }
 
 #[tokio::test]
-async fn instance_whose_owner_cannot_be_read_holds_up_no_launch_by_hand() {
+async fn instance_with_unreadable_owner_blocks_no_manual_launch() {
     let mut rig = serving(1).await;
     let stray = rig.sim.with(add_stray);
     spoil_owner(&rig, &stray);
@@ -106,7 +106,7 @@ async fn instance_whose_owner_cannot_be_read_holds_up_no_launch_by_hand() {
 }
 
 #[tokio::test]
-async fn instance_whose_owner_cannot_be_read_keeps_no_other_of_a_deleted_cluster() {
+async fn instance_with_unreadable_owner_keeps_no_other_of_a_deleted_cluster() {
     let mut rig = serving_apart(3).await;
     let kept = instance(&claim(&rig));
     spoil_owner(&rig, &kept);
@@ -115,6 +115,6 @@ async fn instance_whose_owner_cannot_be_read_keeps_no_other_of_a_deleted_cluster
     assert_eq!(alive(&rig), 1);
     let turn = rig.next_turn();
     let report = turns::housekeep(&rig.world, &turn).await.unwrap();
-    let told = |line: &String| line.contains(kept.as_str()) && line.contains("cannot be read");
-    assert!(report.problems.iter().any(told), "{report:?}");
+    let reported = |line: &String| line.contains(kept.as_str()) && line.contains("cannot be read");
+    assert!(report.problems.iter().any(reported), "{report:?}");
 }

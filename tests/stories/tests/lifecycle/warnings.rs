@@ -1,4 +1,4 @@
-//! What users are warned of on their EC2NodeClasses, although these go on working.
+//! Warnings about EC2NodeClasses and NodePools that remain usable.
 
 use fakes::Fault;
 use model::{Lane, Warning};
@@ -7,8 +7,8 @@ use stories::{Relay, Rig, all_bound, secs, transcript};
 
 use crate::serving;
 
-/// The message of the first event of this reason about an EC2NodeClass.
-fn said(rig: &Rig, reason: &str) -> Option<String> {
+/// Message of the first event with this reason on an EC2NodeClass.
+fn event_message(rig: &Rig, reason: &str) -> Option<String> {
     rig.sim.with(|world| {
         let mut events = world.api.events.iter();
         let found = events.find(|event| {
@@ -20,7 +20,7 @@ fn said(rig: &Rig, reason: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
+async fn exhausted_selector_results_are_one_event_and_block_nothing() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         world.account.warnings.push(Warning {
@@ -30,7 +30,7 @@ async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
     });
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let message = said(&rig, "InsufficientFreeAddressesInSubnet");
+    let message = event_message(&rig, "InsufficientFreeAddressesInSubnet");
     assert_eq!(
         message.as_deref(),
         Some("subnetSelectorTerms: subnet-1 is full")
@@ -39,7 +39,7 @@ async fn what_a_selector_finds_exhausted_is_told_once_and_stops_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
+async fn objects_applied_in_an_old_api_version_are_events_on_them() {
     let mut rig = Rig::ready(Relay::Watching).await;
     let applied = |version: &str| {
         let key = "kubectl.kubernetes.io/last-applied-configuration".to_owned();
@@ -47,7 +47,7 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
     };
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
-        // Events are told apart by uid.
+        // Events are deduplicated by uid.
         pool.metadata.uid = "pool".to_owned();
         pool.metadata
             .annotations
@@ -60,7 +60,7 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
     });
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let of_class = said(&rig, "OldVersion").unwrap();
+    let of_class = event_message(&rig, "OldVersion").unwrap();
     assert!(
         of_class.starts_with("it was applied as karpenter.k8s.aws/v1beta1")
             && of_class.contains("`whittle convert -f"),
@@ -77,7 +77,7 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
         pools.map(|event| event.message.clone()).collect::<Vec<_>>()
     });
     let [of_pool] = of_pool.as_slice() else {
-        panic!("said once: {of_pool:?}");
+        panic!("expected one event: {of_pool:?}");
     };
     assert!(
         of_pool.starts_with("it was applied as karpenter.sh/v1beta1"),
@@ -87,7 +87,7 @@ async fn what_was_applied_in_an_old_version_is_told_where_it_stands() {
 }
 
 #[tokio::test]
-async fn a_node_pool_that_cannot_be_read_is_told_and_the_others_go_on() {
+async fn unreadable_node_pool_is_an_event_and_blocks_no_other() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         let old = ports::cluster::Unreadable {
@@ -99,7 +99,7 @@ async fn a_node_pool_that_cannot_be_read_is_told_and_the_others_go_on() {
     });
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let said = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let mut events = world.api.events.iter();
         let found = events.find(|event| event.reason == "Unreadable").unwrap();
         let about = ports::cluster::EventTarget::NodePool("old".into(), "old-uid".into());
@@ -107,30 +107,30 @@ async fn a_node_pool_that_cannot_be_read_is_told_and_the_others_go_on() {
         found.message.clone()
     });
     assert!(
-        said.contains("missing field `group`") && said.contains("`whittle convert -f"),
-        "{said}"
+        reported.contains("missing field `group`") && reported.contains("`whittle convert -f"),
+        "{reported}"
     );
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn prices_that_cannot_be_read_are_told_of_and_stop_no_launch() {
+async fn unreadable_prices_are_an_event_and_block_no_launch() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         world
             .account
             .complaints
-            .push("prices are of last week".to_owned())
+            .push("prices are a week old".to_owned())
     });
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let message = said(&rig, "PricesNotCurrent");
-    assert_eq!(message.as_deref(), Some("prices are of last week"));
+    let message = event_message(&rig, "PricesNotCurrent");
+    assert_eq!(message.as_deref(), Some("prices are a week old"));
     transcript!(rig);
 }
 
 #[tokio::test]
-async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_for_it() {
+async fn unknown_instance_types_are_an_event_and_delete_no_node() {
     let mut rig = serving(1).await;
     rig.sim.fail_next("instance_types", Fault::Unavailable);
     let turn = rig.next_turn();
@@ -144,7 +144,7 @@ async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_f
     )
     .await;
     assert!(matches!(report.unwrap().outcome, turns::Outcome::Failed(_)));
-    let message = said(&rig, "InstanceTypesUnknown").unwrap();
+    let message = event_message(&rig, "InstanceTypesUnknown").unwrap();
     assert!(
         message.starts_with("nothing is launched until instance types are known: "),
         "{message}"
@@ -156,7 +156,7 @@ async fn instance_types_that_are_not_known_are_told_of_and_no_node_is_given_up_f
 }
 
 #[tokio::test]
-async fn a_node_pool_whose_requirements_leave_no_type_is_told_of() {
+async fn node_pool_without_matching_instance_types_is_an_event() {
     let mut rig = Rig::ready(Relay::Watching).await;
     let of_types = |values: &[&str], least: Option<u8>| {
         json!([{
@@ -180,13 +180,13 @@ async fn a_node_pool_whose_requirements_leave_no_type_is_told_of() {
         rig.sim.with(|world| world.api.events.clear());
         rig.scale(1);
         rig.pass(secs(60)).await;
-        let told = rig.sim.with(|world| {
+        let reported = rig.sim.with(|world| {
             let mut events = world.api.events.iter();
-            let told = events.find(|event| event.reason == "NoCompatibleInstanceTypes");
-            told.map(|event| event.message.clone())
+            let reported = events.find(|event| event.reason == "NoCompatibleInstanceTypes");
+            reported.map(|event| event.message.clone())
         });
-        let told = told.unwrap_or_default();
-        assert!(told.contains(why), "{told:?} {:#?}", rig.transcript);
+        let reported = reported.unwrap_or_default();
+        assert!(reported.contains(why), "{reported:?} {:#?}", rig.transcript);
     }
     transcript!(rig);
 }

@@ -1,5 +1,5 @@
-//! Nodes that fail alike in many clusters, or all over one: nothing is replaced that would fail again, and a single node that fails is
-//! replaced as ever (docs/disruption.md#failures-that-several-clusters-share).
+//! Failures common to many clusters, or to all nodes of one: repair is suspended, because replacements would fail as well. A single
+//! failing node is repaired (docs/disruption.md#failures-that-several-clusters-share).
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::*;
 
 const CLUSTERS: [&str; 5] = ["demo", "east", "north", "south", "west"];
 
-/// Five clusters of six nodes each, which are repaired by choice.
+/// Five clusters of six nodes each, with voluntary repair.
 struct Account {
     rig: Rig,
 }
@@ -44,7 +44,7 @@ impl Account {
                 .insert("default".into(), fakes::node_class("default"));
             api.node_pools
                 .insert("default".into(), fakes::node_pool("default", "Never"));
-            boots(world, "ami-1");
+            select_ami(world, "ami-1");
         });
         rig.pass(secs(150)).await;
         account(&rig, &|world| world.api.scale("web", 6, cpu(1_500)));
@@ -61,20 +61,20 @@ impl Account {
         self.rig.sim.in_cluster(&cluster).with(act)
     }
 
-    /// NodeClaims of a cluster that are such.
-    fn nodes(&self, cluster: &str, is_such: impl Fn(&NodeClaim) -> bool) -> usize {
+    /// Number of a cluster's NodeClaims that match.
+    fn nodes(&self, cluster: &str, matches_claim: impl Fn(&NodeClaim) -> bool) -> usize {
         self.with(cluster, |world| {
             let claims = world.api.node_claims.values();
-            claims.filter(|claim| is_such(claim)).count()
+            claims.filter(|claim| matches_claim(claim)).count()
         })
     }
 
-    fn all(&self, is_such: impl Fn(&NodeClaim) -> bool) -> usize {
-        let counts = CLUSTERS.iter().map(|name| self.nodes(name, &is_such));
+    fn all(&self, matches_claim: impl Fn(&NodeClaim) -> bool) -> usize {
+        let counts = CLUSTERS.iter().map(|name| self.nodes(name, &matches_claim));
         counts.sum()
     }
 
-    /// Lets minutes pass, after each of which kubelets of such nodes fall silent.
+    /// Advances the clock by minutes, after each of which the kubelets of matching nodes become silent.
     async fn pass(&mut self, minutes: i64, fails: impl Fn(&World, &NodeClaim) -> bool) {
         for _ in 0..minutes {
             self.rig.pass(secs(60)).await;
@@ -92,8 +92,8 @@ impl Account {
     }
 }
 
-/// The NodeClass selects this AMI.
-fn boots(world: &mut World, image: &str) {
+/// Makes the NodeClass select this AMI.
+fn select_ami(world: &mut World, image: &str) {
     for class in world.api.node_classes.values_mut() {
         class.spec.user_data = Some(format!("for {image}"));
         let generation = class.metadata.generation.unwrap_or_default();
@@ -110,29 +110,30 @@ fn has_image(claim: &NodeClaim, image: &str) -> bool {
     claim.status.image_id == image
 }
 
-/// Nodes that boot a bad AMI run for some minutes.
-fn boots_badly(world: &World, claim: &NodeClaim) -> bool {
+/// Whether a node with the bad AMI has run for some minutes.
+fn runs_bad_ami(world: &World, claim: &NodeClaim) -> bool {
     let age = claim.created_at.map(|at| world.now.duration_since(at));
     has_image(claim, "ami-bad") && age.is_some_and(|age| age >= secs(180))
 }
 
-/// The AMI reaches three clusters first and the others half an hour later; says how many nodes of the latter boot it in the end.
+/// Rolls the AMI out to three clusters first and to the others half an hour later; returns how many nodes of the latter run it in
+/// the end.
 async fn roll_out_a_bad_ami(account: &mut Account) -> usize {
     let (first, later) = CLUSTERS.split_at(3);
     for name in first {
-        account.with(name, |world| boots(world, "ami-bad"));
+        account.with(name, |world| select_ami(world, "ami-bad"));
     }
-    account.pass(30, boots_badly).await;
+    account.pass(30, runs_bad_ami).await;
     for name in later {
-        account.with(name, |world| boots(world, "ami-bad"));
+        account.with(name, |world| select_ami(world, "ami-bad"));
     }
-    account.pass(180, boots_badly).await;
+    account.pass(180, runs_bad_ami).await;
     let bad = |name: &&str| account.nodes(name, |claim| has_image(claim, "ami-bad"));
     later.iter().map(bad).sum()
 }
 
 #[tokio::test]
-async fn ami_that_fails_in_three_clusters_reaches_no_other_and_no_node_is_replaced_by_its_like() {
+async fn ami_failing_in_three_clusters_is_rolled_out_to_no_other_and_repairs_nothing() {
     let mut account = Account::new("cost").await;
     assert_eq!(roll_out_a_bad_ami(&mut account).await, 0);
     let launched = account.rig.sim.with(|world| {
@@ -141,25 +142,25 @@ async fn ami_that_fails_in_three_clusters_reaches_no_other_and_no_node_is_replac
     });
     let bad = account.all(|claim| has_image(claim, "ami-bad"));
     assert!(bad > 0);
-    assert_eq!(launched, bad, "each of them once");
-    account.with("south", |world| boots(world, "ami-3"));
-    account.pass(60, boots_badly).await;
+    assert_eq!(launched, bad, "each exactly once");
+    account.with("south", |world| select_ami(world, "ami-3"));
+    account.pass(60, runs_bad_ami).await;
     assert_eq!(account.nodes("south", |claim| has_image(claim, "ami-3")), 6);
 }
 
 #[tokio::test]
-async fn ami_that_fails_reaches_every_cluster_where_karpenters_way_is_asked_for() {
+async fn failing_ami_reaches_every_cluster_in_karpenter_mode() {
     let mut account = Account::new("upstream").await;
     assert_eq!(roll_out_a_bad_ami(&mut account).await, 12);
 }
 
 #[tokio::test]
-async fn zone_that_fails_in_every_cluster_replaces_nothing() {
+async fn zone_failure_in_every_cluster_repairs_nothing() {
     let mut account = Account::new("cost").await;
     let mut lost = BTreeSet::new();
     for name in CLUSTERS {
         account.with(name, |world| {
-            // One node of six, so that no NodePool has too many unhealthy ones.
+            // One node of six, so that no NodePool exceeds its unhealthy share.
             let node = world.api.nodes.values_mut().next().unwrap();
             node.labels.insert(labels::ZONE.into(), "us-east-1f".into());
             lost.insert((name, node.name.clone()));
@@ -180,7 +181,7 @@ async fn zone_that_fails_in_every_cluster_replaces_nothing() {
 }
 
 #[tokio::test]
-async fn node_that_fails_alone_is_replaced_within_its_time() {
+async fn single_failing_node_is_repaired_in_time() {
     let mut account = Account::new("cost").await;
     let silence = |world: &mut World| {
         let node = world.api.nodes.keys().next().cloned().unwrap();
@@ -197,7 +198,7 @@ async fn node_that_fails_alone_is_replaced_within_its_time() {
 }
 
 #[tokio::test]
-async fn cluster_whose_kubelets_all_fall_silent_replaces_nothing() {
+async fn cluster_without_any_ready_kubelet_repairs_nothing() {
     let mut rig = Rig::new(Relay::Watching);
     rig.configure(&json!({"featureGates": {"NodeRepair": true}}));
     rig.sim.with(|world| {

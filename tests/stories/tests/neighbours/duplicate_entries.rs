@@ -1,9 +1,9 @@
-//! One API server under two registry entries: one of them is served.
+//! Two registry entries for one API server: one of them is served.
 
 use super::*;
 
 #[tokio::test]
-async fn second_entry_for_one_api_server_is_refused_however_it_is_spelled() {
+async fn duplicate_registry_entry_of_an_api_server_is_rejected_in_any_spelling() {
     for second in [
         entry("demo2", "eks", ""),
         entry("demo2", "endpoint", "https://other.example.com"),
@@ -50,7 +50,7 @@ async fn lanes_of_two_entries_for_one_api_server_never_both_lead() {
 }
 
 #[tokio::test]
-async fn entry_that_was_refused_is_served_once_the_other_is_gone() {
+async fn rejected_entry_is_served_once_the_other_is_deleted() {
     let mut rig = serving(2).await;
     rig.sim
         .with(|world| world.registry.push(entry("demo2", "eks", "")));
@@ -66,9 +66,9 @@ async fn entry_that_was_refused_is_served_once_the_other_is_gone() {
     );
 }
 
-/// The functions of an earlier version held the Lease in the name of their stack.
+/// An earlier version of the functions held the Lease in the name of its stack.
 #[tokio::test]
-async fn lease_of_an_earlier_version_is_renamed_and_nothing_stops_meanwhile() {
+async fn lease_of_an_earlier_version_is_renamed_without_interruption() {
     let mut rig = serving(2).await;
     rig.sim.with(|world| {
         let lease = world.api.leader.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Clusters whose API servers hang cost no other cluster more than their own time slice.
+//! A cluster whose API server hangs costs other clusters no more than its own time slice.
 
 use stories::HangingStack;
 
@@ -13,12 +13,16 @@ async fn cluster_whose_api_server_hangs_delays_no_other_cluster() {
     assert!(took < secs(50), "{took}: {report:?}");
     assert!(stack.renewed().contains(&39), "{report:?}");
     assert_eq!(stack.woken().len(), 40, "{report:?}");
-    let told = |problem: &&String| problem.starts_with("cluster-000: cut off after 12s");
-    assert_eq!(report.problems.iter().filter(told).count(), 1, "{report:?}");
+    let reported = |problem: &&String| problem.starts_with("cluster-000: cut off after 12s");
+    assert_eq!(
+        report.problems.iter().filter(reported).count(),
+        1,
+        "{report:?}"
+    );
 }
 
 #[tokio::test]
-async fn of_200_clusters_of_which_20_hang_the_others_are_visited_within_the_minute() {
+async fn healthy_clusters_are_visited_within_the_minute_with_20_of_200_hanging() {
     let mut stack = HangingStack::new(200, |number| number % 10 == 0).await;
     let (report, took) = stack.sweep().await.unwrap();
     assert!(took < secs(50), "{took}");
@@ -27,7 +31,7 @@ async fn of_200_clusters_of_which_20_hang_the_others_are_visited_within_the_minu
 }
 
 #[tokio::test]
-async fn where_most_clusters_hang_each_of_the_others_is_visited_within_minutes() {
+async fn healthy_clusters_are_visited_within_minutes_while_most_hang() {
     let hangs = |number: usize| number % 10 != 9;
     let mut stack = HangingStack::new(300, hangs).await;
     for _ in 0..10 {
@@ -42,7 +46,7 @@ async fn where_most_clusters_hang_each_of_the_others_is_visited_within_minutes()
 }
 
 #[tokio::test]
-async fn account_is_seen_to_however_many_clusters_hang() {
+async fn account_housekeeping_runs_with_any_number_of_hanging_clusters() {
     let mut stack = HangingStack::new(300, |_| true).await;
     let (report, _) = stack.sweep().await.unwrap();
     stack.rig.sim.with(|world| {
@@ -54,7 +58,7 @@ async fn account_is_seen_to_however_many_clusters_hang() {
 }
 
 #[tokio::test]
-async fn lane_of_visit_that_was_cut_off_is_free_and_due_for_the_next_sweep() {
+async fn lane_of_an_aborted_visit_is_released_and_due_at_the_next_sweep() {
     let mut stack = HangingStack::new(1, |_| true).await;
     stack.sweep().await.unwrap();
     stack.rig.sim.with(|world| {

@@ -1,18 +1,18 @@
-//! Several clusters: those of one stack, those of other stacks in the account, and those that come and go under one name.
+//! Several clusters: those of one stack, those of other stacks in the account, and those that are recreated under one name.
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "helpers of tests fail as tests do, by panicking"
+    reason = "helpers of tests panic on failure"
 )]
 
-mod anew;
+mod common_failures;
+mod duplicate_entries;
 mod hanging;
-mod namesakes;
+mod recreated;
 mod renamed;
-mod sick;
-mod twins;
-mod unlisted;
+mod same_name;
+mod unregistered;
 
 use fakes::World;
 use model::{InstanceId, ledger::Mode};
@@ -21,7 +21,7 @@ use serde_json::json;
 use stories::{Relay, Rig, all_bound, secs};
 use turns::SweepReport;
 
-/// A cluster in which so many pods run, on nodes that are in service.
+/// A cluster in which `pods` pods run on ready nodes.
 async fn serving(pods: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(pods);
@@ -31,7 +31,7 @@ async fn serving(pods: usize) -> Rig {
     rig
 }
 
-/// One sweep, a minute after the last.
+/// Runs one sweep, a minute after the last.
 async fn sweep(rig: &mut Rig) -> SweepReport {
     rig.sim.advance(secs(60));
     let turn = rig.next_turn();
@@ -52,7 +52,7 @@ fn mode(rig: &Rig, cluster: &str) -> Option<Mode> {
     })
 }
 
-/// Who holds the leader Lease.
+/// Holder of the leader Lease.
 fn holder(rig: &Rig) -> String {
     rig.sim.with(|world| {
         let lease = world.api.leader.as_ref();
@@ -61,5 +61,9 @@ fn holder(rig: &Rig) -> String {
 }
 
 fn alive(world: &mut World) -> Vec<InstanceId> {
-    world.account.alive().map(|one| one.id.clone()).collect()
+    world
+        .account
+        .alive()
+        .map(|instance| instance.id.clone())
+        .collect()
 }

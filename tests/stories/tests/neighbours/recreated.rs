@@ -1,16 +1,16 @@
-//! A cluster that was deleted and made anew under its name: its API server counts versions from the beginning, and nothing that is
-//! remembered of the former one holds.
+//! A cluster that was deleted and recreated under its name: its API server counts resource versions from the beginning, and nothing
+//! remembered of its predecessor applies.
 
 use fakes::ApiServer;
 
 use super::*;
 
-/// Makes a new cluster with the same NodePools, without a node; its versions are lower than what was seen before.
-fn make_anew(rig: &Rig, kind: &str) {
-    make_anew_as(rig, kind, "second");
+/// Creates a new cluster with the same NodePools and without nodes; its resource versions are lower than those seen before.
+fn recreate(rig: &Rig, kind: &str) {
+    recreate_with_uid(rig, kind, "second");
 }
 
-fn make_anew_as(rig: &Rig, kind: &str, uid: &str) {
+fn recreate_with_uid(rig: &Rig, kind: &str, uid: &str) {
     rig.sim.with(|world| {
         let former = std::mem::take(&mut world.api);
         world.api = ApiServer::of(uid.into());
@@ -18,7 +18,7 @@ fn make_anew_as(rig: &Rig, kind: &str, uid: &str) {
         world.api.node_pools = former.node_pools;
         world.api.status = former.status;
         world.account.instances.values_mut().for_each(|instance| {
-            // Their kubelets find no API server any more.
+            // The kubelets of the predecessor have no API server any more.
             instance.private_dns = None;
         });
         world.registry[0] = entry("demo", kind, "https://127.0.0.1");
@@ -26,10 +26,10 @@ fn make_anew_as(rig: &Rig, kind: &str, uid: &str) {
 }
 
 #[tokio::test]
-async fn cluster_made_anew_is_served_and_what_the_former_left_is_ended() {
+async fn recreated_cluster_is_served_and_instances_of_its_predecessor_are_terminated() {
     let mut rig = serving(4).await;
     let before = rig.sim.with(alive);
-    make_anew(&rig, "eks");
+    recreate(&rig, "eks");
     rig.scale(3);
     let bound = rig.until(secs(600), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
@@ -45,10 +45,10 @@ async fn cluster_made_anew_is_served_and_what_the_former_left_is_ended() {
 }
 
 #[tokio::test]
-async fn what_the_former_left_is_ended_although_lists_lacked_it_for_a_while() {
+async fn instances_of_a_predecessor_are_terminated_after_missing_in_lists() {
     let mut rig = serving(4).await;
     let before = rig.sim.with(alive);
-    make_anew(&rig, "eks");
+    recreate(&rig, "eks");
     rig.sim
         .with(|world| world.account.unlisted.extend(before.iter().cloned()));
     rig.pass(secs(900)).await;
@@ -63,12 +63,12 @@ async fn what_the_former_left_is_ended_although_lists_lacked_it_for_a_while() {
 }
 
 #[tokio::test]
-async fn what_both_clusters_of_a_name_left_that_was_made_anew_twice_is_ended() {
+async fn instances_of_both_predecessors_are_terminated() {
     let mut rig = serving(4).await;
     let before = rig.sim.with(alive);
-    make_anew_as(&rig, "eks", "second");
+    recreate_with_uid(&rig, "eks", "second");
     rig.pass(secs(70)).await;
-    make_anew_as(&rig, "eks", "third");
+    recreate_with_uid(&rig, "eks", "third");
     let ended = rig
         .until(secs(1_800), |world| {
             let alive = alive(world);
@@ -78,12 +78,12 @@ async fn what_both_clusters_of_a_name_left_that_was_made_anew_twice_is_ended() {
     assert!(ended.is_some(), "{:#?}", rig.transcript);
 }
 
-/// Elsewhere than in EKS the former cluster may live on under another endpoint.
+/// Outside of EKS the predecessor may still run under another endpoint.
 #[tokio::test]
-async fn what_a_cluster_elsewhere_left_is_named_and_never_ended() {
+async fn instances_of_a_cluster_outside_eks_are_reported_and_never_terminated() {
     let mut rig = serving(4).await;
     let before = rig.sim.with(alive);
-    make_anew(&rig, "endpoint");
+    recreate(&rig, "endpoint");
     rig.scale(3);
     let bound = rig.until(secs(600), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
@@ -97,12 +97,12 @@ async fn what_a_cluster_elsewhere_left_is_named_and_never_ended() {
 }
 
 #[tokio::test]
-async fn lanes_do_not_act_in_a_cluster_that_the_sweep_has_not_seen() {
+async fn lanes_do_not_act_in_a_recreated_cluster_before_the_sweep() {
     let mut rig = serving(1).await;
     let before = rig.sim.with(|world| world.account.requests.len());
-    make_anew(&rig, "eks");
+    recreate(&rig, "eks");
     rig.scale(3);
-    // Less than a minute: no sweep has come by.
+    // No sweep runs within these seconds.
     rig.pass(secs(20)).await;
     let after = rig.sim.with(|world| world.account.requests.len());
     assert_eq!(after, before, "{:#?}", rig.transcript);

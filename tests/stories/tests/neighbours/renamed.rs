@@ -1,11 +1,11 @@
-//! A cluster whose registry entry got another name: its nodes carry the former one.
+//! A cluster whose registry entry was renamed: its nodes are tagged with the former name.
 
 use api::names::tag;
 use model::{InstanceId, InterruptionKind, NodeClaimName};
 
 use super::*;
 
-/// Unregisters the cluster, and registers it under another name. Answers its first NodeClaim with its instance.
+/// Unregisters the cluster and registers it under another name. Returns its first NodeClaim with its instance.
 async fn rename(rig: &mut Rig) -> (NodeClaimName, InstanceId) {
     rig.sim.with(|world| world.registry.clear());
     rig.pass(secs(240)).await;
@@ -33,13 +33,13 @@ async fn node_claim_of_renamed_cluster_waits_until_its_instance_is_renamed_too()
     rig.sim.with(|world| {
         assert!(world.api.node_claims.contains_key(&name));
         assert!(world.account.instances[&instance].state.is_alive());
-        let told = world.api.events.iter().find(|event| {
+        let reported = world.api.events.iter().find(|event| {
             event.reason == "InstanceOfAnotherCluster"
                 && event
                     .message
                     .contains("the name of cluster demo, not demo-eu")
         });
-        assert!(told.is_some(), "{:#?}", world.api.events);
+        assert!(reported.is_some(), "{:#?}", world.api.events);
         let tags = &mut world.account.instances.get_mut(&instance).unwrap().tags;
         tags.insert(tag::EKS_CLUSTER.to_owned(), "demo-eu".to_owned());
     });
@@ -51,7 +51,7 @@ async fn node_claim_of_renamed_cluster_waits_until_its_instance_is_renamed_too()
     assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
 
-/// Its instances are known by the former name.
+/// The cluster's instances are found by the former name.
 #[tokio::test]
 async fn interrupted_node_of_renamed_cluster_is_drained() {
     let mut rig = serving(2).await;

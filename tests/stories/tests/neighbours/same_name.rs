@@ -1,4 +1,4 @@
-//! Two stacks of one account serve clusters of the same name: neither ends instances of the other.
+//! Two stacks of one account serve clusters of the same name: neither terminates instances of the other.
 
 use api::names::tag;
 use model::{InstanceId, launch::Instance};
@@ -6,7 +6,7 @@ use stories::{all_gone, secs};
 
 use super::*;
 
-/// Adds instances like the first one, with other tags.
+/// Adds copies of the first instance with other tags.
 fn add(rig: &Rig, names: &[&str], retag: impl Fn(&mut Instance)) -> Vec<InstanceId> {
     rig.sim.with(|world| {
         let like = world.account.instances.values().next().unwrap().clone();
@@ -34,7 +34,7 @@ fn are_alive(rig: &Rig, ids: &[InstanceId]) -> bool {
 const THEIRS: [&str; 6] = ["i-t1", "i-t2", "i-t3", "i-t4", "i-t5", "i-t6"];
 
 #[tokio::test]
-async fn instances_of_another_cluster_of_this_name_are_neither_ended_nor_counted() {
+async fn instances_of_a_cluster_of_the_same_name_are_neither_terminated_nor_counted() {
     let mut rig = serving(4).await;
     let theirs = add(&rig, &THEIRS, |instance| {
         let tags = &mut instance.tags;
@@ -54,9 +54,9 @@ async fn instances_of_another_cluster_of_this_name_are_neither_ended_nor_counted
     assert!(!rig.transcript.iter().any(braked), "{:#?}", rig.transcript);
 }
 
-/// Of Karpenter, or of a stack whose version did not tag instances with the cluster's uid.
+/// The instances are Karpenter's, or of a stack whose version did not tag instances with the cluster's uid.
 #[tokio::test]
-async fn instances_that_nothing_proves_to_be_of_the_cluster_are_left_alone_and_named() {
+async fn instances_without_proof_of_ownership_are_left_alone_and_reported() {
     for launch in [None, Some("their launch")] {
         let mut rig = serving(4).await;
         let theirs = add(&rig, &THEIRS[..1], |instance| {
@@ -76,7 +76,7 @@ async fn instances_that_nothing_proves_to_be_of_the_cluster_are_left_alone_and_n
 }
 
 #[tokio::test]
-async fn nodes_of_versions_that_tagged_no_uid_are_kept_and_ended_as_all_others() {
+async fn nodes_without_a_cluster_uid_tag_are_managed_as_all_others() {
     let mut rig = serving(4).await;
     rig.sim.with(|world| {
         for instance in world.account.instances.values_mut() {
@@ -102,7 +102,7 @@ async fn instances_are_launched_with_the_uid_of_their_cluster() {
 }
 
 #[tokio::test]
-async fn deleted_cluster_takes_no_instances_of_its_namesake_along() {
+async fn deleting_a_cluster_terminates_no_instances_of_one_of_the_same_name() {
     let mut rig = serving(4).await;
     let theirs = add(&rig, &THEIRS, |instance| {
         let tags = &mut instance.tags;
@@ -115,9 +115,9 @@ async fn deleted_cluster_takes_no_instances_of_its_namesake_along() {
     assert_eq!(left, theirs, "{:#?}", rig.transcript.last());
 }
 
-/// Their nodes run with them, and nothing but the cluster's name tells whose they are.
+/// Nodes run with these resources, and only the cluster's name identifies the owner.
 #[tokio::test]
-async fn launch_templates_and_instance_profiles_of_a_namesake_stay() {
+async fn launch_templates_and_instance_profiles_of_a_cluster_of_the_same_name_stay() {
     for has_namesake in [true, false] {
         let mut rig = serving(2).await;
         if has_namesake {

@@ -1,4 +1,4 @@
-//! A registry entry that goes away puts its cluster to rest, and one that comes back has it served again.
+//! A cluster whose registry entry is deleted is no longer served, and is served again once the entry is back.
 
 use model::{Lane, Wake};
 use turns::Outcome;
@@ -10,7 +10,7 @@ fn take_entry(rig: &Rig) -> RegistryEntry {
 }
 
 #[tokio::test]
-async fn cluster_whose_entry_is_gone_is_left_alone_and_its_lease_is_free() {
+async fn unregistered_cluster_is_left_alone_and_its_lease_is_released() {
     let mut rig = serving(2).await;
     let before = rig.sim.with(alive);
     take_entry(&rig);
@@ -20,14 +20,14 @@ async fn cluster_whose_entry_is_gone_is_left_alone_and_its_lease_is_free() {
     rig.scale(0);
     rig.sim.with(|world| world.calls.clear());
     rig.pass(secs(3_600)).await;
-    assert_eq!(rig.sim.with(alive), before, "nothing is done any more");
+    assert_eq!(rig.sim.with(alive), before, "no further action is taken");
     let asked = rig.sim.with(|world| world.calls.contains(&"connect"));
-    assert!(!asked, "nobody asks its API server for anything");
+    assert!(!asked, "the API server gets no request");
     assert_eq!(rig.errors, Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn one_list_without_an_entry_changes_nothing() {
+async fn single_list_without_an_entry_changes_nothing() {
     let mut rig = serving(2).await;
     let taken = take_entry(&rig);
     sweep(&mut rig).await;
@@ -39,7 +39,7 @@ async fn one_list_without_an_entry_changes_nothing() {
     assert_eq!(
         mode(&rig, "demo"),
         Some(Mode::Active),
-        "the count begins anew"
+        "the counter restarts"
     );
     sweep(&mut rig).await;
     assert_eq!(mode(&rig, "demo"), Some(Mode::Shadow));
@@ -57,7 +57,7 @@ async fn entry_that_comes_back_is_served_again() {
 }
 
 #[tokio::test]
-async fn registry_that_lists_none_of_several_clusters_is_not_believed() {
+async fn empty_registry_list_unregisters_no_cluster() {
     let mut rig = serving(2).await;
     rig.sim.add_cluster("other");
     sweep(&mut rig).await;
@@ -67,13 +67,13 @@ async fn registry_that_lists_none_of_several_clusters_is_not_believed() {
         alarms = sweep(&mut rig).await.alarms;
     }
     assert_eq!(mode(&rig, "demo"), Some(Mode::Active));
-    let told =
+    let reported =
         |alarm: &String| alarm.starts_with("the registry is empty, but 2 clusters are known");
-    assert!(alarms.iter().any(told), "{alarms:?}");
+    assert!(alarms.iter().any(reported), "{alarms:?}");
 }
 
 #[tokio::test]
-async fn list_that_cannot_be_read_removes_no_entry() {
+async fn failing_registry_list_unregisters_no_cluster() {
     let mut rig = serving(2).await;
     rig.sim.with(|world| world.down.insert("entries"));
     for _ in 0..4 {
@@ -83,7 +83,7 @@ async fn list_that_cannot_be_read_removes_no_entry() {
 }
 
 #[tokio::test]
-async fn alarms_of_a_deleted_cluster_end_with_its_entry() {
+async fn unregistering_a_deleted_cluster_ends_its_alarms() {
     let mut rig = serving(2).await;
     rig.sim
         .with(|world| world.deleted = [Rig::cluster()].into());
@@ -98,7 +98,7 @@ async fn alarms_of_a_deleted_cluster_end_with_its_entry() {
 }
 
 #[tokio::test]
-async fn wakes_of_clusters_that_are_not_registered_are_done_and_do_nothing() {
+async fn wakes_of_unregistered_clusters_are_consumed_without_effect() {
     let mut rig = serving(1).await;
     take_entry(&rig);
     rig.pass(secs(240)).await;

@@ -1,4 +1,4 @@
-//! What alarms of the stack are on is counted when it happens, and only then.
+//! Metrics that the stack's alarms watch are published when their condition occurs, and only then.
 
 use fakes::{Fault, World};
 use model::NanosPerHour;
@@ -18,12 +18,12 @@ fn counted(world: &World, name: &str) -> u64 {
     counts.sum()
 }
 
-fn of(rig: &Rig, name: &str) -> u64 {
+fn metric_count(rig: &Rig, name: &str) -> u64 {
     rig.sim.with(|world| counted(world, name))
 }
 
 #[tokio::test]
-async fn a_cluster_in_which_all_goes_well_counts_nothing() {
+async fn healthy_cluster_writes_no_alarm_metrics() {
     let mut rig = in_service(3).await;
     rig.pass(secs(1_200)).await;
     let written: Vec<_> = rig.sim.with(|world| {
@@ -36,7 +36,7 @@ async fn a_cluster_in_which_all_goes_well_counts_nothing() {
 }
 
 #[tokio::test]
-async fn what_all_clusters_cost_is_told_each_minute_as_long_as_there_are_nodes() {
+async fn cost_of_all_clusters_is_published_each_minute_while_there_are_nodes() {
     let mut rig = in_service(1).await;
     let costs = |world: &mut World| {
         let metrics = std::mem::take(&mut world.metrics);
@@ -69,37 +69,37 @@ async fn what_all_clusters_cost_is_told_each_minute_as_long_as_there_are_nodes()
 }
 
 #[tokio::test]
-async fn a_turn_that_fails_is_counted() {
+async fn failed_turn_is_counted() {
     let mut rig = in_service(1).await;
     rig.sim.fail_next("nodes", Fault::Unavailable);
     rig.scale(9);
     rig.pass(secs(60)).await;
-    assert_eq!(of(&rig, "whittle_turn_errors_total"), 1);
+    assert_eq!(metric_count(&rig, "whittle_turn_errors_total"), 1);
 }
 
 #[tokio::test]
-async fn pods_that_wait_for_more_than_ten_minutes_are_counted() {
+async fn pods_pending_for_ten_minutes_are_counted() {
     let mut rig = in_service(1).await;
     rig.sim
         .with(|world| world.api.scale("web", 2, stories::cpu(900_000)));
     rig.pass(secs(500)).await;
-    assert_eq!(of(&rig, "whittle_pods_waiting_total"), 0);
+    assert_eq!(metric_count(&rig, "whittle_pods_waiting_total"), 0);
     rig.pass(secs(900)).await;
-    assert!(of(&rig, "whittle_pods_waiting_total") > 0);
+    assert!(metric_count(&rig, "whittle_pods_waiting_total") > 0);
 }
 
 #[tokio::test]
-async fn a_relay_that_falls_silent_is_counted_where_there_are_nodes() {
+async fn silent_relay_is_counted_where_there_are_nodes() {
     let mut rig = in_service(1).await;
     rig.relay = Relay::Dead;
     rig.pass(secs(300)).await;
-    assert!(of(&rig, "whittle_relays_silent_total") > 0);
+    assert!(metric_count(&rig, "whittle_relays_silent_total") > 0);
 
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.relay = Relay::Dead;
     rig.pass(secs(300)).await;
     assert_eq!(
-        of(&rig, "whittle_relays_silent_total"),
+        metric_count(&rig, "whittle_relays_silent_total"),
         0,
         "there are no nodes"
     );

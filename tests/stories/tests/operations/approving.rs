@@ -1,4 +1,4 @@
-//! What is above a limit waits for a person, who says yes to exactly that.
+//! A plan above a limit waits for a person's approval of exactly that plan.
 
 use fakes::World;
 use model::{
@@ -8,14 +8,14 @@ use model::{
 use serde_json::json;
 use stories::{Rig, all_bound, secs};
 
-use crate::{alive, in_service, told};
+use crate::{alive, event_messages, in_service};
 
 fn requests(world: &mut World) -> Vec<Request> {
     world.ledger.of(&Rig::cluster()).requests.clone()
 }
 
-/// As `whittle approve demo <id>` does.
-fn approve(rig: &Rig, id: &str) -> Result<(), ApprovalError> {
+/// Approves a request as `whittle approve demo <id>` does.
+fn approve(rig: &Rig, id: &str) -> Result<(), NotApproved> {
     rig.sim.with(|world| {
         let now = world.now;
         let by = "ann".to_owned();
@@ -34,7 +34,7 @@ fn ask_above(rig: &Rig, limits: &serde_json::Value) {
 }
 
 #[tokio::test]
-async fn launches_above_a_limit_wait_for_approval_and_are_made_once_they_have_it() {
+async fn launches_above_a_limit_wait_for_approval() {
     let mut rig = in_service(1).await;
     ask_above(&rig, &json!({"dollarsPerHour": "0.10"}));
     rig.scale(9);
@@ -46,7 +46,7 @@ async fn launches_above_a_limit_wait_for_approval_and_are_made_once_they_have_it
     };
     let how = format!("`whittle approve demo {}`", request.id);
     for reason in ["FailedScheduling", "ApprovalRequired"] {
-        let events = told(&rig, reason);
+        let events = event_messages(&rig, reason);
         let named = |event: &String| event.contains("launching ") && event.contains(&how);
         assert!(events.iter().any(named), "{reason}: {events:?}");
     }
@@ -56,11 +56,11 @@ async fn launches_above_a_limit_wait_for_approval_and_are_made_once_they_have_it
         "{:#?}",
         rig.transcript
     );
-    assert_eq!(rig.sim.with(requests), [], "it counts once");
+    assert_eq!(rig.sim.with(requests), [], "an approval counts once");
 }
 
 #[tokio::test]
-async fn a_request_that_expired_or_that_nobody_made_is_refused_and_the_plan_is_asked_anew() {
+async fn expired_or_unknown_request_cannot_be_approved_and_is_renewed() {
     let mut rig = in_service(1).await;
     ask_above(&rig, &json!({"nodes": 0}));
     rig.scale(9);
@@ -86,7 +86,7 @@ async fn a_request_that_expired_or_that_nobody_made_is_refused_and_the_plan_is_a
 }
 
 #[tokio::test]
-async fn what_is_within_the_limit_is_not_asked() {
+async fn plan_within_the_limit_needs_no_approval() {
     let mut rig = in_service(1).await;
     ask_above(&rig, &json!({"dollarsPerHour": "10", "nodes": 5}));
     rig.scale(9);
@@ -95,7 +95,7 @@ async fn what_is_within_the_limit_is_not_asked() {
 }
 
 #[tokio::test]
-async fn what_replaces_an_interrupted_node_is_not_asked() {
+async fn replacement_of_an_interrupted_node_needs_no_approval() {
     let mut rig = in_service(1).await;
     ask_above(&rig, &json!({"nodes": 0}));
     rig.pass(secs(30)).await;
@@ -106,22 +106,22 @@ async fn what_replaces_an_interrupted_node_is_not_asked() {
     rig.announce(&first, kind, Some(secs(120))).await.unwrap();
     let replaced = rig
         .until(secs(120), |world| {
-            world.account.alive().any(|one| one.id != first)
+            world.account.alive().any(|instance| instance.id != first)
         })
         .await;
     assert!(replaced.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
+async fn disruption_with_evictions_above_the_limit_waits_for_approval() {
     let mut rig = in_service(1).await;
     ask_above(&rig, &json!({"evictions": 0}));
     let first = rig
         .sim
         .with(|world| world.account.alive().next().unwrap().id.clone());
-    rig.sim.with(crate::guarding::relabel);
+    rig.sim.with(crate::caps::relabel);
     rig.pass(secs(900)).await;
-    let is_there = |world: &mut World| world.account.alive().any(|one| one.id == first);
+    let is_there = |world: &mut World| world.account.alive().any(|instance| instance.id == first);
     assert!(rig.sim.with(is_there), "{:#?}", rig.transcript);
     let request = rig.sim.with(requests).remove(0);
     assert!(
@@ -135,7 +135,7 @@ async fn a_disruption_that_evicts_more_than_the_limit_waits_for_approval() {
 }
 
 #[tokio::test]
-async fn pod_that_waits_is_not_launched_for_without_approval_because_another_leaves() {
+async fn pending_pod_needs_approval_although_a_draining_node_needs_none() {
     let mut rig = in_service(2).await;
     ask_above(&rig, &json!({"nodes": 0}));
     let old = rig.sim.with(|world| {
@@ -143,7 +143,7 @@ async fn pod_that_waits_is_not_launched_for_without_approval_because_another_lea
         world.api.request_deletion(&claim.name, world.now);
         claim.name
     });
-    // More pods than one node takes: a tenant's ride along with those that leave.
+    // More pods than one node holds: pods of a tenant are planned together with the displaced ones.
     rig.scale(9);
     let replaced = |world: &mut World| !world.api.node_claims.contains_key(&old);
     let took = rig.until(secs(300), replaced).await;
@@ -155,7 +155,7 @@ async fn pod_that_waits_is_not_launched_for_without_approval_because_another_lea
     });
     assert!(
         waiting > 0,
-        "nobody approved more nodes: {:#?}",
+        "no further node was approved: {:#?}",
         rig.transcript
     );
     assert!(!rig.sim.with(requests).is_empty());

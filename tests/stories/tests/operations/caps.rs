@@ -1,13 +1,13 @@
-//! Caps on what nodes cost and number: what is there stays, and nothing new is bought past them.
+//! Caps on the cost and number of nodes: existing nodes stay, and no launch exceeds the cap.
 
 use fakes::World;
 use model::{InterruptionKind, NanosPerHour, caps::Spending};
 use serde_json::json;
 use stories::{Rig, all_bound, secs};
 
-use crate::{alive, in_service, told};
+use crate::{alive, event_messages, in_service};
 
-/// What a NodePool's nodes may cost an hour.
+/// Sets the hourly cost cap of the NodePool.
 fn cap_pool(rig: &Rig, dollars: &str) {
     rig.sim.with(|world| {
         let pool = world.api.node_pools.get_mut("default").unwrap();
@@ -20,7 +20,7 @@ fn cap_cluster(rig: &Rig, guards: serde_json::Value) {
     rig.configure(&json!({ "guards": guards }));
 }
 
-/// What all clusters of the account may come to.
+/// Sets the caps of the account.
 fn cap_account(rig: &Rig, dollars: Option<&str>, nodes: Option<u32>) {
     rig.sim.with(|world| {
         let caps = &mut world.ledger.spending.caps;
@@ -29,8 +29,8 @@ fn cap_account(rig: &Rig, dollars: Option<&str>, nodes: Option<u32>) {
     });
 }
 
-/// What another cluster comes to, as its turns write it.
-fn elsewhere(world: &mut World, nodes: u32) {
+/// Records the totals of another cluster, as its turns do.
+fn record_other_cluster(world: &mut World, nodes: u32) {
     let spending = Spending {
         price: NanosPerHour(i64::from(nodes) * 96_000_000),
         nodes,
@@ -39,7 +39,7 @@ fn elsewhere(world: &mut World, nodes: u32) {
     *account = account.with(&"other".into(), spending);
 }
 
-/// The NodePool asks for another label from now on, so its nodes drift.
+/// Changes a label of the NodePool's template, so that its nodes drift.
 pub(crate) fn relabel(world: &mut World) {
     let pool = world.api.node_pools.get_mut("default").unwrap();
     pool.metadata.generation = Some(2);
@@ -48,7 +48,7 @@ pub(crate) fn relabel(world: &mut World) {
     labels.insert("team".to_owned(), "new".to_owned());
 }
 
-/// How many nodes were made before [`relabel`].
+/// Number of nodes that were created before [`relabel`].
 fn outdated(world: &mut World) -> usize {
     let nodes = world.api.nodes.values();
     nodes
@@ -61,7 +61,7 @@ fn of_one_node(world: &mut World) -> bool {
 }
 
 #[tokio::test]
-async fn nothing_is_launched_past_a_cap_and_pods_are_told() {
+async fn no_launch_exceeds_a_cap_and_pods_have_events() {
     let node_cap = "the cluster is capped at 1 node and has 1: nothing is removed for that";
     let price_cap = "is capped at $0.1000 an hour and costs $0.0960";
     for (cap, message) in [
@@ -83,7 +83,7 @@ async fn nothing_is_launched_past_a_cap_and_pods_are_told() {
         rig.scale(9);
         rig.pass(secs(300)).await;
         assert_eq!(rig.sim.with(alive), 1, "{message}: {:#?}", rig.transcript);
-        let events = told(&rig, "FailedScheduling");
+        let events = event_messages(&rig, "FailedScheduling");
         assert!(
             events.iter().any(|event| event.contains(message)),
             "{message}: {events:?}"
@@ -92,7 +92,7 @@ async fn nothing_is_launched_past_a_cap_and_pods_are_told() {
 }
 
 #[tokio::test]
-async fn a_cap_below_what_is_there_removes_nothing_and_lifting_it_lets_pods_have_nodes() {
+async fn exceeded_cap_removes_no_node_and_raising_it_resumes_launches() {
     let mut rig = in_service(3).await;
     let before = rig.sim.with(alive);
     cap_cluster(&rig, json!({"dollarsPerHour": "0.01", "nodes": 0}));
@@ -107,7 +107,7 @@ async fn a_cap_below_what_is_there_removes_nothing_and_lifting_it_lets_pods_have
 }
 
 #[tokio::test]
-async fn a_cap_below_what_is_there_is_told_on_the_node_pool_in_the_journal_and_to_people() {
+async fn exceeded_cap_is_reported_by_event_journal_and_notification() {
     type Cap = (fn(&Rig), &'static str, &'static str);
     let caps: [Cap; 3] = [
         (
@@ -129,10 +129,10 @@ async fn a_cap_below_what_is_there_is_told_on_the_node_pool_in_the_journal_and_t
     for (cap, what, remedy) in caps {
         let mut rig = in_service(1).await;
         rig.pass(secs(300)).await;
-        assert_eq!(told(&rig, "CapExceeded"), Vec::<String>::new());
+        assert_eq!(event_messages(&rig, "CapExceeded"), Vec::<String>::new());
         cap(&rig);
         rig.pass(secs(660)).await;
-        let events = told(&rig, "CapExceeded");
+        let events = event_messages(&rig, "CapExceeded");
         let [event] = &events[..] else {
             panic!("{what}: {events:?}")
         };
@@ -149,7 +149,7 @@ async fn a_cap_below_what_is_there_is_told_on_the_node_pool_in_the_journal_and_t
 }
 
 #[tokio::test]
-async fn nodes_of_other_clusters_count_against_the_accounts_caps_until_they_are_gone() {
+async fn nodes_of_other_clusters_count_against_account_caps() {
     for (dollars, nodes, message) in [
         (
             Some("0.30"),
@@ -160,35 +160,38 @@ async fn nodes_of_other_clusters_count_against_the_accounts_caps_until_they_are_
     ] {
         let mut rig = in_service(1).await;
         cap_account(&rig, dollars, nodes);
-        rig.sim.with(|world| elsewhere(world, 2));
+        rig.sim.with(|world| record_other_cluster(world, 2));
         rig.scale(9);
         rig.pass(secs(300)).await;
         assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
-        let events = told(&rig, "FailedScheduling");
-        let is_it = |event: &String| event.contains(message);
-        assert!(events.iter().any(is_it), "{message}: {events:?}");
-        rig.sim.with(|world| elsewhere(world, 0));
+        let events = event_messages(&rig, "FailedScheduling");
+        let is_expected = |event: &String| event.contains(message);
+        assert!(events.iter().any(is_expected), "{message}: {events:?}");
+        rig.sim.with(|world| record_other_cluster(world, 0));
         let more = rig.until(secs(240), |world| alive(world) > 1).await;
         assert!(more.is_some(), "{:#?}", rig.transcript);
     }
 }
 
 #[tokio::test]
-async fn two_clusters_that_launch_at_once_do_not_pass_the_accounts_cap_together() {
+async fn concurrent_launches_of_two_clusters_respect_the_account_cap() {
     let mut rig = in_service(1).await;
     cap_account(&rig, None, Some(2));
     rig.sim.with(|world| {
-        // The other cluster commits between this one's look and its commit.
-        world.on_call = Some(("commit", |world| elsewhere(world, 1)));
+        // The other cluster commits between this one's read and its commit.
+        world.on_call = Some(("commit", |world| record_other_cluster(world, 1)));
     });
     rig.scale(9);
     rig.pass(secs(120)).await;
-    assert!(rig.sim.with(|world| world.on_call.is_none()), "it did");
+    assert!(
+        rig.sim.with(|world| world.on_call.is_none()),
+        "the other cluster committed"
+    );
     assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn what_a_cluster_comes_to_is_written_down_when_it_changes_and_only_then() {
+async fn cluster_totals_are_written_only_when_they_change() {
     let mut rig = in_service(5).await;
     let written = |world: &mut World| world.ledger.spending.of(&Rig::cluster());
     let nodes = rig.sim.with(alive);
@@ -210,7 +213,7 @@ async fn what_a_cluster_comes_to_is_written_down_when_it_changes_and_only_then()
 }
 
 #[tokio::test]
-async fn drifted_nodes_wait_for_the_hour_when_as_many_pods_were_evicted_as_may_be() {
+async fn drifted_nodes_wait_while_the_hourly_eviction_cap_is_reached() {
     let mut rig = in_service(1).await;
     rig.scale(2);
     assert!(rig.until(secs(300), all_bound).await.is_some());
@@ -220,17 +223,17 @@ async fn drifted_nodes_wait_for_the_hour_when_as_many_pods_were_evicted_as_may_b
     rig.sim.with(relabel);
     rig.pass(secs(2_700)).await;
     assert_eq!(rig.sim.with(outdated), 1, "{:#?}", rig.transcript);
-    let events = told(&rig, "DisruptionBlocked");
+    let events = event_messages(&rig, "DisruptionBlocked");
     let capped =
         "Evictions in the cluster are capped at 1 an hour, and 1 was decided within the last one";
-    let is_it = |event: &String| event.starts_with(capped);
-    assert!(events.iter().any(is_it), "{events:?}");
+    let is_expected = |event: &String| event.starts_with(capped);
+    assert!(events.iter().any(is_expected), "{events:?}");
     let renewed = rig.until(secs(1_800), |world| outdated(world) == 0).await;
     assert!(renewed.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn no_cap_on_evictions_delays_an_interruption_or_a_node_that_its_user_deletes() {
+async fn eviction_caps_delay_neither_interruptions_nor_user_deletions() {
     for is_deleted in [false, true] {
         let mut rig = in_service(1).await;
         cap_cluster(&rig, json!({"evictionsPerHour": 0}));
@@ -251,7 +254,7 @@ async fn no_cap_on_evictions_delays_an_interruption_or_a_node_that_its_user_dele
         }
         let gone = rig
             .until(secs(600), |world| {
-                !world.account.alive().any(|one| one.id == first)
+                !world.account.alive().any(|instance| instance.id == first)
             })
             .await;
         assert!(gone.is_some(), "{is_deleted}: {:#?}", rig.transcript);
@@ -259,7 +262,7 @@ async fn no_cap_on_evictions_delays_an_interruption_or_a_node_that_its_user_dele
 }
 
 #[tokio::test]
-async fn what_replaces_an_interrupted_node_waits_for_no_cap() {
+async fn replacement_of_an_interrupted_node_ignores_caps() {
     let mut rig = in_service(1).await;
     cap_cluster(&rig, json!({"nodes": 1}));
     let first = rig
@@ -270,7 +273,7 @@ async fn what_replaces_an_interrupted_node_waits_for_no_cap() {
     let replaced = rig
         .until(secs(300), |world| {
             let mut alive = world.account.alive();
-            alive.any(|one| one.id != first)
+            alive.any(|instance| instance.id != first)
         })
         .await;
     assert!(replaced.is_some(), "{:#?}", rig.transcript);
@@ -281,13 +284,13 @@ async fn what_replaces_an_interrupted_node_waits_for_no_cap() {
 }
 
 #[tokio::test]
-async fn a_cap_that_cannot_be_read_buys_nothing_and_says_so() {
+async fn invalid_cap_prevents_launches_and_is_reported() {
     let mut rig = in_service(1).await;
     cap_pool(&rig, "a lot");
     rig.scale(9);
     rig.pass(secs(300)).await;
     assert_eq!(rig.sim.with(alive), 1);
-    let events = told(&rig, "FailedScheduling");
+    let events = event_messages(&rig, "FailedScheduling");
     let named = |event: &String| {
         event.contains("whittle.sh/max-dollars-per-hour") && event.contains("a lot")
     };
@@ -295,14 +298,14 @@ async fn a_cap_that_cannot_be_read_buys_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn expiry_of_a_whole_cluster_at_once_is_held_back_until_it_is_approved() {
+async fn simultaneous_expiration_of_a_cluster_waits_for_approval() {
     let mut rig = Rig::ready(stories::Relay::Watching).await;
     rig.sim
         .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
     rig.scale(13);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     rig.pass(secs(30)).await;
-    // As if the clock were a month ahead.
+    // Simulates a clock that is a month ahead.
     let old: Vec<_> = rig.sim.with(|world| {
         let created_at = world.now - secs(31 * 24 * 3_600);
         for claim in world.api.node_claims.values_mut() {
@@ -320,7 +323,7 @@ async fn expiry_of_a_whole_cluster_at_once_is_held_back_until_it_is_approved() {
     };
     rig.pass(secs(1_800)).await;
     assert_eq!(rig.sim.with(left), 3, "{:#?}", rig.transcript);
-    let held = told(&rig, "ExpirationHeld");
+    let held = event_messages(&rig, "ExpirationHeld");
     let names_remedy = |event: &String| {
         event.contains("10 NodeClaims may go within an hour") && event.contains("whittle approve")
     };

@@ -1,4 +1,4 @@
-//! `schedulerConfig`: pods without spread constraints of their own get the cluster's (docs/settings.md).
+//! `schedulerConfig`: pods without topology spread constraints get the cluster's defaults (docs/settings.md).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use model::{
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, cpu, secs};
 
-/// A cluster whose Service `web` is for the pods of the ReplicaSet `web`, which are to spread over zones.
+/// A cluster whose Service `web` selects the pods of the ReplicaSet `web`, which spread over zones by default.
 async fn with_defaults(when_unsatisfiable: &str, optimize: &str) -> Rig {
     let rig = Rig::ready(Relay::Dead).await;
     let by_zone = json!({
@@ -46,7 +46,11 @@ async fn with_defaults(when_unsatisfiable: &str, optimize: &str) -> Rig {
 
 fn zones(rig: &Rig) -> usize {
     rig.sim.with(|world| {
-        let zones: BTreeSet<String> = world.account.alive().map(|one| one.zone.clone()).collect();
+        let zones: BTreeSet<String> = world
+            .account
+            .alive()
+            .map(|instance| instance.zone.clone())
+            .collect();
         zones.len()
     })
 }
@@ -58,14 +62,14 @@ async fn grow(rig: &mut Rig) {
 }
 
 #[tokio::test]
-async fn pods_without_constraints_of_their_own_are_spread_by_the_cluster_s_defaults() {
+async fn pods_without_own_constraints_get_the_default_topology_spread() {
     let mut rig = with_defaults("DoNotSchedule", "cost").await;
     grow(&mut rig).await;
     assert_eq!(zones(&rig), 2);
 }
 
 #[tokio::test]
-async fn preferred_spread_of_pods_that_no_service_selects_is_honoured_as_by_karpenter() {
+async fn preferred_default_spread_without_a_service_equals_karpenter() {
     let mut rig = with_defaults("ScheduleAnyway", "upstream").await;
     rig.sim
         .with(|world| world.api.pod_selectors.services.clear());
@@ -74,15 +78,15 @@ async fn preferred_spread_of_pods_that_no_service_selects_is_honoured_as_by_karp
 }
 
 #[tokio::test]
-async fn selectors_that_may_not_be_read_are_told_of_and_stop_no_launch() {
+async fn unreadable_selectors_are_reported_and_block_no_launch() {
     let mut rig = with_defaults("DoNotSchedule", "cost").await;
     for _ in 0..20 {
         rig.sim.fail_next("pod_selectors", Fault::Denied);
     }
     grow(&mut rig).await;
     assert_eq!(zones(&rig), 1);
-    let told = |line: &String| {
+    let reported = |line: &String| {
         line.contains("default spread constraints are not applied: the API server denied")
     };
-    assert!(rig.transcript.iter().any(told), "{:#?}", rig.transcript);
+    assert!(rig.transcript.iter().any(reported), "{:#?}", rig.transcript);
 }

@@ -1,4 +1,4 @@
-//! The gate `PodDeletionCostManagement`: a ReplicaSet that is scaled in empties a node, instead of thinning out all of them.
+//! The gate `PodDeletionCostManagement`: scaling a ReplicaSet in empties a node instead of removing pods from all of them.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use model::{
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, cpu, secs};
 
-/// Four nodes of two pods each, which nothing else removes.
+/// Four nodes of two pods each, which no other rule disrupts.
 async fn in_service(gate: bool) -> Rig {
     in_service_after(gate, 0).await
 }
 
-/// Four such nodes, of whose pods the API server leaves the first writes without an answer.
+/// Four nodes of two pods each; the API server does not answer the first `unanswered` writes to pods.
 async fn in_service_after(gate: bool, unanswered: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.configure(&json!({ "featureGates": { "podDeletionCostManagement": gate } }));
@@ -45,13 +45,13 @@ fn used(world: &World) -> BTreeSet<NodeName> {
 }
 
 #[tokio::test]
-async fn replica_set_that_is_scaled_in_empties_nodes() {
+async fn deletion_costs_make_a_scale_in_empty_nodes() {
     let mut rig = in_service(true).await;
     let all = rig.sim.with(|world| used(world));
     assert_eq!(all.len(), 4);
     let costs = rig.sim.with(|world| costs(world));
     assert_eq!(costs.len(), 4, "a cost for each node: {costs:?}");
-    // Nothing else moves pods during a pause.
+    // The pause prevents other moves of pods.
     rig.sim.with(|world| {
         let (scope, level) = (PauseScope::Cluster, PauseLevel::Voluntary);
         crate::pause(world, "ann", scope, level, secs(600));
@@ -63,7 +63,7 @@ async fn replica_set_that_is_scaled_in_empties_nodes() {
 }
 
 #[tokio::test]
-async fn pass_ends_when_the_api_server_does_not_answer_and_a_later_one_goes_on() {
+async fn deletion_cost_pass_is_resumed_after_an_api_server_failure() {
     let mut rig = in_service_after(true, 20).await;
     let costs_then = rig.sim.with(|world| costs(world));
     assert_eq!(costs_then, [None].into(), "one write a minute is tried");
@@ -80,7 +80,7 @@ async fn deletion_costs_are_removed_when_the_gate_is_closed() {
 }
 
 #[tokio::test]
-async fn nobody_writes_to_pods_without_the_gate() {
+async fn pods_are_not_written_without_the_gate() {
     let rig = in_service(false).await;
     assert_eq!(rig.sim.with(|world| costs(world)), [None].into());
 }

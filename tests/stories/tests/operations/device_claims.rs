@@ -1,4 +1,4 @@
-//! `enableDRA`: pods with claims for devices get nodes that have them (docs/devices.md).
+//! `enableDRA`: pods with ResourceClaims get nodes that have the devices (docs/devices.md).
 
 use api::{
     conditions::types::{INITIALIZED, REGISTERED},
@@ -17,7 +17,7 @@ use model::{
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, cpu, secs};
 
-/// A cluster whose larger types have a GPU each, and in which claims count or not.
+/// A cluster whose larger instance types have a GPU each; the settings decide whether claims count.
 async fn with_gpus(settings: serde_json::Value) -> Rig {
     let rig = Rig::ready(Relay::Watching).await;
     rig.configure(&settings);
@@ -61,7 +61,7 @@ fn gpu(pool: &str) -> Device {
     }
 }
 
-/// A pod that claims one.
+/// Adds a pod that claims a GPU.
 fn add_pod(world: &mut World) {
     let claim = PodClaim {
         name: "gpu".into(),
@@ -134,15 +134,15 @@ async fn pod_with_claims_is_refused_by_default() {
     rig.sim.with(add_pod);
     rig.pass(secs(180)).await;
     assert_eq!(claims(&rig), []);
-    let told = rig.sim.with(|world| {
+    let reported = rig.sim.with(|world| {
         let events = world.api.events.iter();
         let own = events.filter(|event| event.reason == "FailedScheduling");
         own.map(|event| event.message.clone()).collect::<Vec<_>>()
     });
     let text = "uses resource claims (dynamic resource allocation)";
     assert!(
-        told.iter().any(|message| message.contains(text)),
-        "{told:#?}"
+        reported.iter().any(|message| message.contains(text)),
+        "{reported:#?}"
     );
 }
 
@@ -159,7 +159,7 @@ async fn devices_are_read_only_for_pods_with_claims() {
 }
 
 #[tokio::test]
-async fn devices_that_may_not_be_read_are_told_of_and_stop_no_launch() {
+async fn unreadable_devices_are_reported_and_block_no_launch() {
     let mut rig = with_gpus(json!({"enableDRA": true})).await;
     for _ in 0..100 {
         rig.sim.fail_next("device_objects", Fault::Denied);
@@ -178,13 +178,13 @@ async fn devices_that_may_not_be_read_are_told_of_and_stop_no_launch() {
         bound.iter().any(|name| name.starts_with("web")),
         "{bound:?}"
     );
-    let told =
+    let reported =
         |line: &String| line.contains("resource claims of pods are ignored: the API server denied");
-    assert!(rig.transcript.iter().any(told), "{:#?}", rig.transcript);
+    assert!(rig.transcript.iter().any(reported), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn slices_that_may_not_be_read_hold_up_no_other_node() {
+async fn unreadable_resource_slices_block_no_other_node() {
     let mut rig = with_gpus(json!({"enableDRA": true})).await;
     rig.sim.with(add_pod);
     let asked = |world: &mut World| world.account.requests.len() == 1;

@@ -1,4 +1,4 @@
-//! Launches that are under way already when somebody holds back all (docs/protocol.md#c4).
+//! Launches that are in flight when a pause begins (docs/protocol.md#c4).
 
 use fakes::{Fault, World};
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use stories::{Relay, Rig, add_node_claim, all_bound, secs};
 
 use crate::{alive, in_service, mode};
 
-/// Somebody pauses everything for five minutes.
+/// Pauses everything in the scope for five minutes.
 fn pause(world: &mut World, scope: PauseScope) {
     crate::pause(world, "ann", scope, PauseLevel::All, secs(300));
 }
@@ -20,14 +20,14 @@ fn scopes() -> [PauseScope; 3] {
     [PauseScope::Account, PauseScope::Cluster, of_pool()]
 }
 
-/// Within three minutes: a full look may come ten minutes later.
+/// Waits three minutes for the pods; a full look may come only ten minutes later.
 async fn pods_are_served(rig: &mut Rig, story: &str) {
     let bound = rig.until(secs(180), all_bound).await;
     assert!(bound.is_some(), "{story}: {:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn pods_that_wait_get_nodes_when_the_pause_ends_whoever_tells_of_it() {
+async fn pending_pods_get_nodes_when_a_pause_ends() {
     for scope in scopes() {
         let mut rig = Rig::ready(Relay::Dead).await;
         rig.sim.with(|world| pause(world, scope.clone()));
@@ -42,8 +42,8 @@ async fn pods_that_wait_get_nodes_when_the_pause_ends_whoever_tells_of_it() {
     }
 }
 
-/// A launch that is committed, and has come to nothing yet.
-async fn left_behind() -> Rig {
+/// A committed launch that has not been carried out.
+async fn unfinished_launch() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.fail_next("launch", Fault::Unavailable);
     rig.scale(1);
@@ -57,9 +57,9 @@ async fn left_behind() -> Rig {
 }
 
 #[tokio::test]
-async fn a_launch_that_a_turn_left_behind_waits_for_the_end_of_the_pause() {
+async fn unfinished_launch_waits_for_the_end_of_a_pause() {
     for scope in scopes() {
-        let mut rig = left_behind().await;
+        let mut rig = unfinished_launch().await;
         rig.sim.with(|world| pause(world, scope.clone()));
         rig.pass(secs(295)).await;
         assert_eq!(rig.sim.with(alive), 0, "{scope}: {:#?}", rig.transcript);
@@ -68,8 +68,8 @@ async fn a_launch_that_a_turn_left_behind_waits_for_the_end_of_the_pause() {
 }
 
 #[tokio::test]
-async fn a_launch_that_a_turn_left_behind_waits_while_its_node_pool_is_only_watched() {
-    let mut rig = left_behind().await;
+async fn unfinished_launch_waits_while_its_node_pool_is_in_shadow_mode() {
+    let mut rig = unfinished_launch().await;
     mode(&rig, Some("shadow"));
     rig.pass(secs(600)).await;
     assert_eq!(rig.sim.with(alive), 0, "{:#?}", rig.transcript);
@@ -78,7 +78,7 @@ async fn a_launch_that_a_turn_left_behind_waits_while_its_node_pool_is_only_watc
 }
 
 #[tokio::test]
-async fn a_pause_counts_from_the_next_step_of_a_turn_on() {
+async fn pause_takes_effect_at_the_next_step_of_a_turn() {
     // Before the plan is committed, and before it is carried out.
     for call in ["pod", "create_node_claim"] {
         let mut rig = Rig::ready(Relay::Watching).await;
@@ -93,7 +93,7 @@ async fn a_pause_counts_from_the_next_step_of_a_turn_on() {
 }
 
 #[tokio::test]
-async fn node_claims_that_were_made_by_hand_wait_for_the_end_of_the_pause() {
+async fn manual_node_claims_wait_for_the_end_of_a_pause() {
     for scope in scopes() {
         let mut rig = in_service(1).await;
         rig.sim.with(|world| {

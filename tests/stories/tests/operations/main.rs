@@ -1,21 +1,18 @@
-//! How people hold Whittle back, and what they cannot hold back (docs/design.md#never-delayed).
+//! Controls by which people hold Whittle back, and work that is never delayed (docs/design.md#never-delayed).
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests fail as tests do, by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests panic on failure")]
 
-mod alarming;
+mod alarms;
 mod approving;
-mod claiming;
+mod caps;
+mod default_spread;
 mod deletion_costs;
-mod guarding;
+mod device_claims;
 mod holding;
+mod idle;
 mod pausing;
-mod resting;
 mod shadowing;
-mod spreading;
-mod telling;
+mod status;
 
 use api::names::annotation::MODE;
 use fakes::World;
@@ -23,7 +20,7 @@ use jiff::SignedDuration;
 use model::ledger::{Pause, PauseLevel, PauseScope};
 use stories::{Relay, Rig, all_bound, secs};
 
-/// Pods on nodes, and nothing more to do.
+/// A cluster of bound pods with no work left.
 async fn in_service(replicas: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(replicas);
@@ -37,8 +34,8 @@ fn alive(world: &mut World) -> usize {
     world.account.alive().count()
 }
 
-/// The messages of events with this reason.
-fn told(rig: &Rig, reason: &str) -> Vec<String> {
+/// Messages of the events with this reason.
+fn event_messages(rig: &Rig, reason: &str) -> Vec<String> {
     rig.sim.with(|world| {
         let events = world.api.events.iter();
         let own = events.filter(|event| event.reason == reason);
@@ -46,7 +43,7 @@ fn told(rig: &Rig, reason: &str) -> Vec<String> {
     })
 }
 
-/// Somebody pauses the test's cluster, one of its NodePools, or the account, from now on.
+/// Pauses the cluster, one of its NodePools, or the account, from now on.
 fn pause(world: &mut World, by: &str, scope: PauseScope, level: PauseLevel, time: SignedDuration) {
     let pause = Pause {
         scope: scope.clone(),

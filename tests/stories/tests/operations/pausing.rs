@@ -6,7 +6,7 @@ use model::{
 };
 use stories::{Rig, add_stray, all_bound, all_gone, secs};
 
-use crate::{alive, in_service, told};
+use crate::{alive, event_messages, in_service};
 
 fn pause(rig: &Rig, by: &str, scope: PauseScope, level: PauseLevel, time: SignedDuration) {
     rig.sim
@@ -20,7 +20,7 @@ fn is_replacing(world: &mut World) -> bool {
 }
 
 #[tokio::test]
-async fn a_voluntary_pause_spares_empty_nodes_until_it_ends_by_itself_and_pods_get_nodes_as_ever() {
+async fn pause_of_voluntary_disruption_keeps_empty_nodes_and_allows_launches() {
     for scope in [
         PauseScope::Cluster,
         PauseScope::Account,
@@ -34,7 +34,7 @@ async fn a_voluntary_pause_spares_empty_nodes_until_it_ends_by_itself_and_pods_g
         rig.scale(6);
         let bound = rig.until(secs(200), all_bound).await;
         assert!(bound.is_some(), "{scope}: {:#?}", rig.transcript);
-        let events = told(&rig, "DisruptionBlocked");
+        let events = event_messages(&rig, "DisruptionBlocked");
         let paused = format!("No allowed disruptions: {scope} is paused (voluntary) by ann until ");
         let named = |event: &String| event.starts_with(&paused) && event.ends_with(": a migration");
         assert!(events.iter().any(named), "{scope}: {events:?}");
@@ -45,7 +45,7 @@ async fn a_voluntary_pause_spares_empty_nodes_until_it_ends_by_itself_and_pods_g
 }
 
 #[tokio::test]
-async fn a_node_pools_pause_leaves_other_node_pools_alone() {
+async fn pause_of_a_node_pool_affects_no_other() {
     let mut rig = in_service(1).await;
     let other = PauseScope::NodePool("other".into());
     pause(&rig, "ann", other, PauseLevel::All, secs(9_000));
@@ -55,14 +55,14 @@ async fn a_node_pools_pause_leaves_other_node_pools_alone() {
 }
 
 #[tokio::test]
-async fn pods_that_wait_because_all_is_paused_are_told_by_whom_and_get_nodes_when_it_ends() {
+async fn full_pause_is_an_event_on_pending_pods_and_delays_their_nodes() {
     for scope in [PauseScope::Cluster, PauseScope::NodePool("default".into())] {
         let mut rig = in_service(1).await;
         pause(&rig, "ann", scope.clone(), PauseLevel::All, secs(600));
         rig.scale(9);
         rig.pass(secs(500)).await;
         assert_eq!(rig.sim.with(alive), 1, "{scope}: nothing is launched");
-        let events = told(&rig, "FailedScheduling");
+        let events = event_messages(&rig, "FailedScheduling");
         let paused = format!("{scope} is paused (all) by ann until ");
         assert!(
             events.iter().any(|event| event.contains(&paused)),
@@ -74,7 +74,7 @@ async fn pods_that_wait_because_all_is_paused_are_told_by_whom_and_get_nodes_whe
 }
 
 #[tokio::test]
-async fn two_peoples_pauses_both_stand() {
+async fn pauses_of_two_people_are_independent() {
     let mut rig = in_service(1).await;
     let cluster = || PauseScope::Cluster;
     pause(&rig, "ann", cluster(), PauseLevel::Voluntary, secs(9_000));
@@ -97,7 +97,7 @@ async fn two_peoples_pauses_both_stand() {
 }
 
 #[tokio::test]
-async fn a_disruption_that_waits_for_its_replacement_is_taken_back() {
+async fn pause_rolls_back_a_disruption_that_waits_for_its_replacement() {
     let mut rig = in_service(5).await;
     rig.scale(1);
     let replacing = rig.until(secs(300), is_replacing).await;
@@ -112,7 +112,10 @@ async fn a_disruption_that_waits_for_its_replacement_is_taken_back() {
     );
     rig.pass(secs(600)).await;
     rig.sim.with(|world| {
-        assert!(world.account.alive().count() >= before, "nothing goes");
+        assert!(
+            world.account.alive().count() >= before,
+            "no node is removed"
+        );
         let marked = |node: &model::node::Node| {
             let mut taints = node.taints.iter();
             taints.any(|taint| taint.key == api::names::taint::DISRUPTED)
@@ -123,7 +126,7 @@ async fn a_disruption_that_waits_for_its_replacement_is_taken_back() {
 }
 
 #[tokio::test]
-async fn an_expired_node_stays_while_somebody_pauses_and_goes_after_that() {
+async fn expired_node_stays_during_a_pause_and_is_deleted_afterwards() {
     let mut rig = in_service(1).await;
     rig.sim.with(|world| {
         for claim in world.api.node_claims.values_mut() {
@@ -146,7 +149,7 @@ async fn an_expired_node_stays_while_somebody_pauses_and_goes_after_that() {
     assert!(rig.until(secs(120), leaving).await.is_some());
 }
 
-/// A drain that a pod holds up, begun by Whittle itself because of the node's age.
+/// A drain that Whittle began because of the node's age and that a pod blocks.
 async fn draining() -> Rig {
     let mut rig = in_service(1).await;
     rig.sim.with(|world| {
@@ -168,7 +171,7 @@ async fn draining() -> Rig {
     rig
 }
 
-fn let_go(rig: &Rig) {
+fn release_pod(rig: &Rig) {
     rig.sim.with(|world| {
         for pod in world.api.pods.values_mut() {
             pod.annotations.clear();
@@ -177,15 +180,16 @@ fn let_go(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn drains_that_have_begun_go_on_unless_all_is_paused() {
+async fn only_a_full_pause_stops_drains_that_have_begun() {
     for (level, ends) in [(PauseLevel::Voluntary, true), (PauseLevel::All, false)] {
         let mut rig = draining().await;
         let first = rig
             .sim
             .with(|world| world.account.alive().next().unwrap().id.clone());
         pause(&rig, "ann", PauseScope::Cluster, level, secs(1_200));
-        let_go(&rig);
-        let is_gone = |world: &mut World| !world.account.alive().any(|one| one.id == first);
+        release_pod(&rig);
+        let is_gone =
+            |world: &mut World| !world.account.alive().any(|instance| instance.id == first);
         let gone = rig.until(secs(900), is_gone).await;
         assert_eq!(gone.is_some(), ends, "{level}: {:#?}", rig.transcript);
         let after = rig.until(secs(900), is_gone).await;
@@ -194,7 +198,7 @@ async fn drains_that_have_begun_go_on_unless_all_is_paused() {
 }
 
 #[tokio::test]
-async fn no_pause_delays_an_interruption_or_a_node_that_died() {
+async fn pauses_delay_neither_interruptions_nor_cleanup_of_terminated_instances() {
     for level in [PauseLevel::Voluntary, PauseLevel::All] {
         let mut rig = in_service(1).await;
         let first = rig
@@ -203,7 +207,8 @@ async fn no_pause_delays_an_interruption_or_a_node_that_died() {
         pause(&rig, "ann", PauseScope::Account, level, secs(9_000));
         let kind = InterruptionKind::SpotInterrupted;
         rig.announce(&first, kind, Some(secs(120))).await.unwrap();
-        let is_gone = |world: &mut World| !world.account.alive().any(|one| one.id == first);
+        let is_gone =
+            |world: &mut World| !world.account.alive().any(|instance| instance.id == first);
         let gone = rig.until(secs(120), is_gone).await;
         assert!(gone.is_some(), "{level}: {:#?}", rig.transcript);
 
@@ -214,20 +219,20 @@ async fn no_pause_delays_an_interruption_or_a_node_that_died() {
                 instance.state = model::launch::InstanceState::Terminated;
             }
         });
-        let buried = rig
+        let removed = rig
             .until(secs(900), |world| {
                 world.api.node_claims.values().all(|claim| {
-                    // A replacement may have come, where launches go on.
+                    // A replacement may exist where launches continue.
                     !claim.status.provider_id.is_empty() && claim.deleted_at.is_none()
                 }) && alive(world) == world.api.node_claims.len()
             })
             .await;
-        assert!(buried.is_some(), "{level}: {:#?}", rig.transcript);
+        assert!(removed.is_some(), "{level}: {:#?}", rig.transcript);
     }
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_is_ended_once_the_pause_of_everything_is_over() {
+async fn orphans_are_terminated_after_a_full_pause() {
     let pools = [("default", 2), ("other", 1)];
     let scopes = pools.map(|(pool, left)| (PauseScope::NodePool(pool.into()), left));
     for (scope, left) in scopes.into_iter().chain([(PauseScope::Cluster, 2)]) {

@@ -3,11 +3,11 @@ use ports::{Journal, cluster::Unreadable, journal::JournalQuery};
 use stories::{Rig, add_stray, all_bound, secs};
 use turns::Report;
 
-use crate::{alive, in_service, mode, told};
+use crate::{alive, event_messages, in_service, mode};
 
-/// What would have been done for the NodePool, by the journal.
-async fn would(rig: &Rig) -> Vec<String> {
-    let wanted = JournalQuery {
+/// Actions of the NodePool that the journal records as suppressed.
+async fn suppressed_actions(rig: &Rig) -> Vec<String> {
+    let wanted = Wanted {
         about: None,
         from: jiff::Timestamp::UNIX_EPOCH,
         until: jiff::Timestamp::MAX,
@@ -20,21 +20,23 @@ async fn would(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_node_pool_in_shadow_mode_is_planned_for_and_nothing_is_launched() {
+async fn node_pool_in_shadow_mode_is_planned_without_launches() {
     let mut rig = in_service(1).await;
     mode(&rig, Some("shadow"));
     rig.scale(8);
     rig.pass(secs(300)).await;
     assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
-    let would = would(&rig).await;
+    let suppressed_actions = suppressed_actions(&rig).await;
     assert!(
-        would.iter().any(|line| line.starts_with("launch default-")),
-        "{would:#?}"
+        suppressed_actions
+            .iter()
+            .any(|line| line.starts_with("launch default-")),
+        "{suppressed_actions:#?}"
     );
-    let waiting = told(&rig, "FailedScheduling");
+    let waiting = event_messages(&rig, "FailedScheduling");
     let why = "NodePool default is paused (all) by annotation whittle.sh/mode: ";
     assert!(
-        waiting.iter().any(|told| told.contains(why)),
+        waiting.iter().any(|reported| reported.contains(why)),
         "{waiting:#?}"
     );
     mode(&rig, Some("active"));
@@ -43,14 +45,14 @@ async fn a_node_pool_in_shadow_mode_is_planned_for_and_nothing_is_launched() {
 }
 
 #[tokio::test]
-async fn its_nodes_stay_and_the_journal_says_which_would_go() {
+async fn shadowed_nodes_stay_and_the_journal_names_disruptions() {
     let mut rig = in_service(1).await;
     mode(&rig, Some("shadow"));
     rig.scale(0);
     rig.pass(secs(20 * 60)).await;
     assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
-    let would = would(&rig).await;
-    assert!(!would.is_empty(), "{:#?}", rig.transcript);
+    let suppressed_actions = suppressed_actions(&rig).await;
+    assert!(!suppressed_actions.is_empty(), "{:#?}", rig.transcript);
     let of_node = rig.sim.with(|world| {
         let claim = world.api.node_claims.values().next().unwrap();
         Subject::NodeClaim(claim.name.clone())
@@ -63,11 +65,8 @@ async fn its_nodes_stay_and_the_journal_says_which_would_go() {
     };
     let found = rig.sim.latest(&Rig::cluster(), &wanted).await.unwrap();
     let last = Report::read(&found[0]).unwrap();
-    assert!(
-        !last.shadowed.is_empty(),
-        "the node leads to what would become of it"
-    );
-    // AWS takes a node back whatever its NodePool's mode.
+    assert!(!last.shadowed.is_empty(), "the record is found by its node");
+    // AWS reclaims the node regardless of its NodePool's mode.
     let instance = rig
         .sim
         .with(|world| world.account.alive().next().unwrap().id.clone());
@@ -80,23 +79,26 @@ async fn its_nodes_stay_and_the_journal_says_which_would_go() {
 }
 
 #[tokio::test]
-async fn a_mode_that_cannot_be_read_is_told_and_nothing_is_done() {
+async fn invalid_mode_is_reported_and_prevents_actions() {
     let mut rig = in_service(1).await;
     mode(&rig, Some("shadwo"));
     rig.scale(8);
     rig.pass(secs(300)).await;
     assert_eq!(rig.sim.with(alive), 1, "{:#?}", rig.transcript);
-    let said = told(&rig, "InvalidAnnotation");
+    let reported = event_messages(&rig, "InvalidAnnotation");
     let part = "whittle.sh/mode is \"shadwo\": expected shadow or active";
-    assert!(said.iter().any(|told| told.contains(part)), "{said:#?}");
+    assert!(
+        reported.iter().any(|reported| reported.contains(part)),
+        "{reported:#?}"
+    );
     mode(&rig, None);
     let bound = rig.until(secs(900), all_bound).await;
     assert!(bound.is_some(), "{:#?}", rig.transcript);
 }
 
-/// It may be somebody else's who looks after this NodePool.
+/// Another controller may manage this NodePool.
 #[tokio::test]
-async fn what_belongs_to_nobody_stays_until_its_node_pool_is_acted_for() {
+async fn orphans_stay_while_their_node_pool_is_in_shadow_mode() {
     for watched in ["shadow", "shadwo"] {
         let mut rig = in_service(1).await;
         mode(&rig, Some(watched));
@@ -110,7 +112,7 @@ async fn what_belongs_to_nobody_stays_until_its_node_pool_is_acted_for() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_stays_while_its_node_pool_cannot_be_read() {
+async fn orphans_stay_while_their_node_pool_is_unreadable() {
     let mut rig = in_service(1).await;
     rig.sim.with(add_stray);
     rig.sim.with(|world| {

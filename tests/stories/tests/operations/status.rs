@@ -1,4 +1,5 @@
-//! What functions leave for the relay's `/metrics`: nothing depends on it, and it costs a quiet cluster nothing.
+//! Status that the functions publish through the relay's `/metrics`: no decision depends on it, and it costs an idle cluster
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +12,31 @@ use stories::{Relay, Rig, all_bound, secs};
 
 use crate::in_service;
 
-fn told(rig: &Rig, lane: Lane) -> Status {
+fn published(rig: &Rig, lane: Lane) -> Status {
     let text = rig.sim.with(|world| {
-        let told = world.api.status.as_ref().unwrap();
-        told.documents.get(&lane).cloned()
+        let reported = world.api.status.as_ref().unwrap();
+        reported.documents.get(&lane).cloned()
     });
     text.map_or_else(Status::default, |text| Status::read(&text).unwrap())
 }
 
-/// `name{label="value"} value`, those of this name.
-fn shown(series: &[Series], name: &str) -> Vec<String> {
-    let own = series.iter().filter(|one| one.name == name);
-    let own = own.map(|one| {
-        let labels = one.labels.iter();
+/// Samples of the series of this name, as `name{label="value"} value`.
+fn samples(series: &[Series], name: &str) -> Vec<String> {
+    let own = series.iter().filter(|series| series.name == name);
+    let own = own.map(|series| {
+        let labels = series.labels.iter();
         let labels: Vec<_> = labels
             .map(|(key, value)| format!("{key}={value}"))
             .collect();
-        format!("{} {}", labels.join(","), one.value)
+        format!("{} {}", labels.join(","), series.value)
     });
     own.collect()
 }
 
-/// How often something was timed.
+/// Number of observations of a histogram.
 fn timed(rig: &Rig, lane: Lane, name: &str) -> u64 {
-    let durations = told(rig, lane).durations;
-    let of_name = durations.iter().filter(|one| one.name == name);
+    let durations = published(rig, lane).durations;
+    let of_name = durations.iter().filter(|duration| duration.name == name);
     of_name.map(model::status::Durations::count).sum()
 }
 
@@ -48,39 +49,39 @@ fn calls(rig: &Rig) -> BTreeMap<&'static str, usize> {
 }
 
 #[tokio::test]
-async fn what_was_launched_and_how_things_stand_is_told() {
+async fn launches_and_cluster_state_are_published() {
     let mut rig = in_service(2).await;
-    // Everybody looks again within ten minutes.
+    // Each lane has a full look within ten minutes.
     rig.pass(secs(660)).await;
-    let created = told(&rig, Lane::Provisioner).counters;
+    let created = published(&rig, Lane::Provisioner).counters;
     assert_eq!(
-        shown(&created, "karpenter_nodeclaims_created_total"),
+        samples(&created, "karpenter_nodeclaims_created_total"),
         ["min_values_relaxed=false,nodepool=default,reason=provisioned 1"]
     );
-    let joined = told(&rig, Lane::Lifecycle).counters;
-    let joined = shown(&joined, "karpenter_nodes_created_total");
+    let joined = published(&rig, Lane::Lifecycle).counters;
+    let joined = samples(&joined, "karpenter_nodes_created_total");
     assert!(
-        matches!(&joined[..], [one] if one.starts_with("nodepool=default,zone=")),
+        matches!(&joined[..], [series] if series.starts_with("nodepool=default,zone=")),
         "{joined:?}"
     );
-    let gauges = told(&rig, Lane::Disruption).gauges;
-    let nodes = shown(&gauges, "karpenter_cluster_state_node_count");
+    let gauges = published(&rig, Lane::Disruption).gauges;
+    let nodes = samples(&gauges, "karpenter_cluster_state_node_count");
     assert_eq!(nodes, [" 1"]);
-    let usage = shown(&gauges, "karpenter_nodepools_usage");
+    let usage = samples(&gauges, "karpenter_nodepools_usage");
     assert!(
         usage.contains(&"nodepool=default,resource_type=nodes 1".to_owned()),
         "{usage:?}"
     );
-    let pods = shown(&gauges, "karpenter_pods_state");
+    let pods = samples(&gauges, "karpenter_pods_state");
     assert!(
-        matches!(&pods[..], [one] if one.contains("phase=Running,scheduled=true") && one.ends_with(" 2")),
+        matches!(&pods[..], [series] if series.contains("phase=Running,scheduled=true") && series.ends_with(" 2")),
         "{pods:?}"
     );
 }
 
-/// Three empty nodes are eligible while a budget keeps them, and none is when they are gone (docs/spec/v1.15.md#metrics).
+/// Three empty nodes are eligible while a budget keeps them, and none once they are removed (docs/spec/v1.15.md#metrics).
 #[tokio::test]
-async fn nodes_that_are_empty_are_counted_until_they_go() {
+async fn empty_nodes_are_counted_until_they_are_removed() {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim
         .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
@@ -95,8 +96,8 @@ async fn nodes_that_are_empty_are_counted_until_they_go() {
         });
     };
     let eligible = |rig: &Rig| {
-        let gauges = told(rig, Lane::Disruption).gauges;
-        shown(&gauges, "karpenter_voluntary_disruption_eligible_nodes")
+        let gauges = published(rig, Lane::Disruption).gauges;
+        samples(&gauges, "karpenter_voluntary_disruption_eligible_nodes")
     };
     let of_empty = |nodes: usize| {
         [
@@ -117,7 +118,7 @@ async fn nodes_that_are_empty_are_counted_until_they_go() {
 }
 
 #[tokio::test]
-async fn how_long_nodes_lived_and_took_to_go_is_told() {
+async fn node_lifetime_and_termination_durations_are_published() {
     let mut rig = in_service(1).await;
     rig.scale(0);
     rig.pass(secs(900)).await;
@@ -125,34 +126,34 @@ async fn how_long_nodes_lived_and_took_to_go_is_told() {
     let lanes = [Lane::Lifecycle, Lane::Terminator];
     let durations: Vec<_> = lanes
         .into_iter()
-        .flat_map(|lane| told(&rig, lane).durations)
+        .flat_map(|lane| published(&rig, lane).durations)
         .collect();
     for name in [
         "karpenter_nodes_lifetime_duration_seconds",
         "karpenter_nodes_termination_duration_seconds",
         "karpenter_nodeclaims_termination_duration_seconds",
     ] {
-        let of_name = durations.iter().filter(|one| one.name == name);
+        let of_name = durations.iter().filter(|duration| duration.name == name);
         let counts: Vec<u64> = of_name.map(model::status::Durations::count).collect();
         assert_eq!(counts, [1], "{name}");
     }
 }
 
 #[tokio::test]
-async fn what_happens_again_adds_up() {
+async fn counters_accumulate_over_turns() {
     let mut rig = in_service(3).await;
     rig.scale(9);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     rig.pass(secs(30)).await;
-    let created = told(&rig, Lane::Provisioner).counters;
-    let created = created.iter().map(|one| one.value).sum::<f64>();
+    let created = published(&rig, Lane::Provisioner).counters;
+    let created = created.iter().map(|counter| counter.value).sum::<f64>();
     let nodes = rig.sim.with(|world| world.api.created.len());
     assert!(nodes > 1);
     assert_eq!(format!("{created}"), nodes.to_string());
 }
 
 #[tokio::test]
-async fn capacity_that_ec2_lacks_is_counted_by_offering_and_the_pods_that_wait_for_it_are_told() {
+async fn insufficient_capacity_is_counted_by_offering_and_by_pending_pods() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| {
         for kind in ["m5.large", "m5.xlarge", "m5.2xlarge"] {
@@ -164,31 +165,37 @@ async fn capacity_that_ec2_lacks_is_counted_by_offering_and_the_pods_that_wait_f
     });
     rig.scale(2);
     rig.pass(secs(60)).await;
-    let status = told(&rig, Lane::Provisioner);
-    let errors = shown(&status.counters, "karpenter_cloudprovider_errors_total");
+    let status = published(&rig, Lane::Provisioner);
+    let errors = samples(&status.counters, "karpenter_cloudprovider_errors_total");
     let class = "controller=provisioner,error=InsufficientCapacityError,method=Create,provider=aws";
     assert!(
-        matches!(&errors[..], [one] if one.starts_with(class)),
+        matches!(&errors[..], [series] if series.starts_with(class)),
         "{errors:?}"
     );
     let failures = "karpenter_cloudprovider_instance_launch_failures_total";
-    let failures = shown(&status.counters, failures);
+    let failures = samples(&status.counters, failures);
     let labels = "capacity_type=on-demand,reason=InsufficientInstanceCapacity,zone=us-east-1a";
     assert!(
-        failures.iter().any(|one| one.starts_with(labels)),
+        failures.iter().any(|failure| failure.starts_with(labels)),
         "{failures:?}"
     );
     let waiting = "karpenter_scheduler_unschedulable_pods_count";
-    assert_eq!(shown(&status.gauges, waiting), ["controller=provisioner 2"]);
+    assert_eq!(
+        samples(&status.gauges, waiting),
+        ["controller=provisioner 2"]
+    );
 
     rig.sim.with(|world| world.account.no_capacity.clear());
     assert!(rig.until(secs(600), all_bound).await.is_some());
-    let status = told(&rig, Lane::Provisioner);
-    assert_eq!(shown(&status.gauges, waiting), ["controller=provisioner 0"]);
+    let status = published(&rig, Lane::Provisioner);
+    assert_eq!(
+        samples(&status.gauges, waiting),
+        ["controller=provisioner 0"]
+    );
 }
 
 #[tokio::test]
-async fn an_announcement_is_told_by_the_interruption_function() {
+async fn interruption_is_counted_by_the_interruption_function() {
     let mut rig = in_service(1).await;
     let victim = rig.sim.with(|world| {
         let mut alive = world.account.alive();
@@ -196,19 +203,19 @@ async fn an_announcement_is_told_by_the_interruption_function() {
     });
     let kind = InterruptionKind::SpotInterrupted;
     rig.announce(&victim, kind, Some(secs(120))).await.unwrap();
-    let counted = told(&rig, Lane::Interruption).counters;
+    let counted = published(&rig, Lane::Interruption).counters;
     assert_eq!(
-        shown(&counted, "karpenter_interruption_received_messages_total"),
+        samples(&counted, "karpenter_interruption_received_messages_total"),
         ["message_type=spot_interrupted 1"]
     );
     let deleted = "karpenter_interruption_deleted_messages_total";
-    assert_eq!(shown(&counted, deleted), [" 1"]);
+    assert_eq!(samples(&counted, deleted), [" 1"]);
     let age = "karpenter_interruption_message_queue_duration_seconds";
     assert_eq!(timed(&rig, Lane::Interruption, age), 1);
 }
 
 #[tokio::test]
-async fn instance_that_fails_a_check_is_told_once_however_often_it_is_looked_up() {
+async fn failed_status_check_is_counted_once_per_instance() {
     let mut rig = in_service(1).await;
     let victim = rig.sim.with(|world| {
         let mut alive = world.account.alive();
@@ -218,15 +225,19 @@ async fn instance_that_fails_a_check_is_told_once_however_often_it_is_looked_up(
     for _ in 0..2 {
         rig.announce(&victim, kind, None).await.unwrap();
     }
-    let counted = told(&rig, Lane::Interruption).counters;
+    let counted = published(&rig, Lane::Interruption).counters;
     let name = "karpenter_interruption_instance_status_unhealthy_total";
-    assert_eq!(shown(&counted, name), ["category=SystemStatus 1"]);
+    assert_eq!(samples(&counted, name), ["category=SystemStatus 1"]);
     let deleted = "karpenter_interruption_deleted_messages_total";
-    assert_eq!(shown(&counted, deleted), [""; 0], "no message told of it");
+    assert_eq!(
+        samples(&counted, deleted),
+        [""; 0],
+        "no message announced it"
+    );
 }
 
 #[tokio::test]
-async fn plans_are_timed_while_pods_wait_and_on_the_relay_alone() {
+async fn planning_duration_is_published_to_the_relay_alone() {
     let mut rig = in_service(1).await;
     let name = "karpenter_scheduler_scheduling_duration_seconds";
     let before = timed(&rig, Lane::Provisioner, name);
@@ -235,7 +246,7 @@ async fn plans_are_timed_while_pods_wait_and_on_the_relay_alone() {
     assert_eq!(
         timed(&rig, Lane::Provisioner, name),
         before,
-        "nothing waits"
+        "no pod is pending"
     );
     let published = rig.sim.with(|world| {
         let mut metrics = world.metrics.iter();
@@ -245,22 +256,22 @@ async fn plans_are_timed_while_pods_wait_and_on_the_relay_alone() {
 }
 
 #[tokio::test]
-async fn pods_that_wait_are_told_by_the_zone_that_they_can_use() {
+async fn pending_pods_are_published_by_usable_zone() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(2);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let gauges = told(&rig, Lane::Provisioner).gauges;
+    let gauges = published(&rig, Lane::Provisioner).gauges;
     let zones = "karpenter_scheduler_pending_pods_by_effective_zone_count";
     assert_eq!(
-        shown(&gauges, zones),
+        samples(&gauges, zones),
         ["controller=provisioner,zone=flexible 2"]
     );
     let ignored = "karpenter_scheduler_ignored_pods_count";
-    assert_eq!(shown(&gauges, ignored), [" 0"]);
+    assert_eq!(samples(&gauges, ignored), [" 0"]);
 }
 
 #[tokio::test]
-async fn where_nothing_changes_nothing_is_written() {
+async fn unchanged_status_is_not_written() {
     let mut rig = in_service(3).await;
     rig.pass(secs(1_200)).await;
     rig.sim.with(|world| world.calls.clear());
@@ -270,26 +281,26 @@ async fn where_nothing_changes_nothing_is_written() {
     let read = calls.get("status_document").copied().unwrap_or_default();
     assert!(
         (1..=4).contains(&read),
-        "a look each ten minutes: {calls:?}"
+        "one full look each ten minutes: {calls:?}"
     );
 }
 
 #[tokio::test]
-async fn a_function_that_dies_telling_leaves_nothing_undone() {
+async fn crash_while_publishing_status_loses_no_work() {
     for call in ["status_document", "store_status_document"] {
         let mut rig = Rig::ready(Relay::Watching).await;
         rig.sim.with(|world| world.crash_after = Some(call));
         rig.scale(3);
-        let undisturbed = 60;
-        let took = rig.until(secs(undisturbed), all_bound).await;
+        let without_crash = 60;
+        let took = rig.until(secs(without_crash), all_bound).await;
         assert!(took.is_some(), "{call}: {:#?}", rig.transcript);
-        let died = rig.sim.with(|world| world.crash_after.is_none());
-        assert!(died, "nobody called {call}");
+        let died = rig.sim.with(|world| world.fuse_after.is_none());
+        assert!(died, "{call} was not called");
     }
 }
 
 #[tokio::test]
-async fn an_api_server_that_refuses_it_is_complained_of_with_the_remedy() {
+async fn refused_status_write_is_a_warning_with_the_remedy() {
     let mut rig = in_service(3).await;
     rig.sim.fail_next("status_document", Fault::Denied);
     let (turn, deadline) = (rig.next_turn(), rig.deadline(Lane::Disruption));
@@ -307,28 +318,28 @@ async fn an_api_server_that_refuses_it_is_complained_of_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn two_that_write_at_once_both_have_their_say() {
+async fn concurrent_status_writes_are_both_kept() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.fail_next("store_status_document", Fault::Conflict);
     rig.scale(3);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     rig.pass(secs(30)).await;
-    let created = told(&rig, Lane::Provisioner).counters;
+    let created = published(&rig, Lane::Provisioner).counters;
     assert_eq!(
-        shown(&created, "karpenter_nodeclaims_created_total").len(),
+        samples(&created, "karpenter_nodeclaims_created_total").len(),
         1
     );
 }
 
 #[tokio::test]
-async fn without_a_relay_to_show_it_nothing_is_written() {
+async fn status_is_not_written_without_a_relay() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.sim.with(|world| world.api.status = None);
     rig.scale(3);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     let calls = calls(&rig);
     assert!(calls.contains_key("status_document"), "{calls:?}");
-    // What the first looks of an empty cluster told before.
+    // The first turns of the empty cluster have published before.
     rig.sim.with(|world| world.calls.clear());
     rig.pass(secs(900)).await;
     let calls = self::calls(&rig);
@@ -336,7 +347,7 @@ async fn without_a_relay_to_show_it_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn nothing_is_told_in_shadow_mode() {
+async fn status_is_not_written_in_shadow_mode() {
     let mut rig = in_service(3).await;
     let entry = serde_json::json!({"type": "endpoint", "mode": "shadow"});
     rig.sim.with(|world| world.registry[0].body = Ok(entry));
@@ -351,7 +362,7 @@ async fn nothing_is_told_in_shadow_mode() {
     rig.announce(&victim, kind, Some(secs(120))).await.unwrap();
     rig.pass(secs(1_800)).await;
     let calls = calls(&rig);
-    assert!(calls.contains_key("pods"), "turns are taken: {calls:?}");
+    assert!(calls.contains_key("pods"), "lanes take turns: {calls:?}");
     for call in ["status_document", "store_status_document"] {
         assert_eq!(calls.get(call), None, "{calls:?}");
     }

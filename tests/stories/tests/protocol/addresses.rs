@@ -1,11 +1,11 @@
-//! Launches count on addresses that no other launch takes.
+//! Launches reserve addresses that no other launch uses.
 
 use crate::{run, with_pending_pods};
 use fakes::Fault;
 use model::Lane;
 use stories::secs;
 
-/// Subnets that calls asked for, in order, each once per call.
+/// Subnets that calls requested, in order, each once per call.
 fn subnets_asked_for(world: &fakes::World) -> Vec<Vec<String>> {
     let subnets = |request: &model::launch::FleetRequest| {
         let overrides = request.templates.iter().flat_map(|t| &t.overrides);
@@ -18,9 +18,9 @@ fn subnets_asked_for(world: &fakes::World) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn calls_of_one_turn_do_not_count_on_the_same_addresses() {
+async fn calls_of_one_turn_reserve_distinct_addresses() {
     let mut rig = with_pending_pods(2).await;
-    // A pod for another zone needs a call of its own, in which both zones' subnets are chosen again.
+    // A pod for another zone needs its own call, which chooses among the subnets of both zones again.
     rig.sim.with(|world| {
         world.catalog.retain(|kind| kind.name == "m5.large");
         let mut pods = world.api.pods.values_mut();
@@ -40,12 +40,12 @@ async fn calls_of_one_turn_do_not_count_on_the_same_addresses() {
     assert_eq!(of_a.len(), 2, "{asked:?}");
     assert_ne!(
         of_a[0], of_a[1],
-        "the second call knows what the first one takes"
+        "the second call counts the addresses of the first"
     );
 }
 
 #[tokio::test]
-async fn addresses_of_a_call_without_an_answer_count_as_taken() {
+async fn addresses_of_an_unanswered_call_count_as_used() {
     let mut rig = with_pending_pods(1).await;
     rig.sim
         .with(|world| world.catalog.retain(|kind| kind.name == "m5.large"));
@@ -65,9 +65,9 @@ async fn addresses_of_a_call_without_an_answer_count_as_taken() {
 }
 
 #[tokio::test]
-async fn a_full_subnet_is_avoided_by_the_next_plan_and_its_zone_is_not() {
+async fn full_subnet_is_avoided_by_the_next_plan_and_its_zone_is_not() {
     let mut rig = with_pending_pods(1).await;
-    // EC2 showed addresses that were gone when the launch came.
+    // EC2 showed free addresses that were used when the launch came.
     rig.sim.with(|world| {
         world.catalog.retain(|kind| kind.name == "m5.large");
     });

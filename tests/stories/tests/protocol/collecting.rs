@@ -1,16 +1,16 @@
-//! Collecting what belongs to nobody, and only that (docs/protocol.md#collecting).
+//! Garbage collection of orphans, and of nothing else (docs/protocol.md#collecting).
 
-use crate::{points_until, run, with_pending_pods};
+use crate::{crash_after_first, run, with_pending_pods};
 use fakes::{Fault, Tokens};
 use model::{Lane, node::ConditionStatus, node_claim::NodeClaim};
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 #[tokio::test]
-async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_looks() {
+async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_sweeps() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.with(|world| {
         world.account.tokens = Tokens::Ignored;
-        // The launch is not shown until long after the call was repeated.
+        // EC2 does not show the launch until long after the call was repeated.
         world.account.describe_lag = secs(150);
     });
     rig.sim.fail_next("launch", Fault::LostAnswer);
@@ -31,10 +31,10 @@ async fn g1_g2_surplus_of_a_cloud_that_ignores_tokens_is_collected_after_two_loo
         .until(secs(900), |world| consistent(world) && settled(world))
         .await;
     assert!(clean.is_some(), "{:#?}", rig.transcript);
-    assert!(rig.sim.with(all_bound), "the one that is used stays");
+    assert!(rig.sim.with(all_bound), "the used one stays");
 }
 
-/// Four pods, each on a node of its own.
+/// Four pods, each on its own node.
 async fn with_four_nodes() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim
@@ -46,12 +46,12 @@ async fn with_four_nodes() -> Rig {
 
 #[tokio::test]
 async fn g1_instances_of_an_open_attempt_are_not_collected() {
-    // Enough nodes that one more is nothing to brake for.
+    // There are enough nodes that one more missing does not trigger the brake.
     let mut rig = with_four_nodes().await;
     rig.pass(secs(70)).await;
     rig.scale(5);
     rig.sim.advance(secs(1));
-    points_until(&mut rig, "launch").await;
+    crash_after_first(&mut rig, "launch").await;
     for _ in 0..10 {
         rig.sim.advance(secs(60));
         let turn = rig.next_turn();
@@ -71,7 +71,7 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
     rig.sim.with(|world| {
         world.api.deployments.clear();
         world.api.pods.clear();
-        // Somebody removed the CRDs, or restored an old backup.
+        // The CRDs were deleted, or an old backup was restored.
         world.api.node_claims.clear();
         world.api.nodes.clear();
         for instance in world.account.instances.values_mut() {
@@ -91,7 +91,7 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
 }
 
 #[tokio::test]
-async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
+async fn g3_sweep_that_crashes_after_collecting_has_counted_its_terminations() {
     let mut rig = with_four_nodes().await;
     rig.pass(secs(60)).await;
     let vanish = |world: &mut fakes::World| {
@@ -108,7 +108,7 @@ async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
         .with(|world| world.crash_after = Some("delete_node_claim"));
     rig.pass(secs(1200)).await;
     rig.sim
-        .with(|world| assert_eq!(world.crash_after, None, "it was deleted"));
+        .with(|world| assert_eq!(world.fuse_after, None, "the deletion took effect"));
     let second = rig.sim.with(vanish);
     rig.pass(secs(1500)).await;
     rig.sim.with(|world| {
@@ -120,14 +120,14 @@ async fn g3_a_sweep_that_dies_after_it_collected_has_counted_what_it_did() {
 }
 
 #[tokio::test]
-async fn an_instance_that_ends_before_its_node_joins_is_replaced_within_minutes() {
+async fn instance_terminated_before_registration_is_replaced_within_minutes() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     let launched = |world: &mut fakes::World| world.account.alive().count() == 1;
     assert!(rig.until(secs(60), launched).await.is_some());
     let first = rig.sim.with(|world| {
         let id = world.account.alive().next().unwrap().id.clone();
-        // Nobody announces it.
+        // No event announces the termination.
         world.account.terminate(&id, world.now);
         id
     });
@@ -142,14 +142,14 @@ async fn an_instance_that_ends_before_its_node_joins_is_replaced_within_minutes(
 }
 
 #[tokio::test]
-async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_queue() {
+async fn g4_unmanaged_instance_is_described_once_and_an_unknown_one_stays_in_the_queue() {
     let mut rig = Rig::ready(Relay::Dead).await;
     let spot = model::InterruptionKind::SpotInterrupted;
     let unknown = rig.announce(&"i-unknown".into(), spot, None).await;
     assert!(unknown.is_err(), "g4: absence proves nothing");
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
-    let stranger = rig.sim.with(|world| {
+    let unmanaged = rig.sim.with(|world| {
         let mut instance = world.account.instances.values().next().unwrap().clone();
         instance.id = "i-stranger".into();
         instance.tags.clear();
@@ -159,10 +159,10 @@ async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_qu
             .insert(instance.id.clone(), instance.clone());
         instance.id
     });
-    let report = rig.announce(&stranger, spot, None).await.unwrap();
+    let report = rig.announce(&unmanaged, spot, None).await.unwrap();
     assert_eq!(report, turns::InterruptionReport::NotOurs);
     rig.sim.with(|world| world.calls.clear());
-    rig.announce(&stranger, spot, None).await.unwrap();
+    rig.announce(&unmanaged, spot, None).await.unwrap();
     rig.sim.with(|world| {
         assert!(
             !world.calls.contains(&"describe_instances"),
@@ -172,14 +172,14 @@ async fn g4_a_stranger_is_looked_up_once_and_an_unknown_instance_stays_in_the_qu
 }
 
 #[tokio::test]
-async fn g3_brake_lets_go_what_is_explained() {
+async fn g3_brake_releases_explained_absences() {
     let mut rig = with_four_nodes().await;
     rig.pass(secs(60)).await;
     let dead = rig.sim.with(|world| {
         let claims: Vec<NodeClaim> = world.api.node_claims.values().cloned().collect();
         let (dead, others) = claims.split_first().unwrap();
         let id = |claim: &NodeClaim| claim.status.provider_id.rsplit('/').next().unwrap().into();
-        // EC2 itself says that this one has ended; the other instances are missing for no known reason.
+        // EC2 reports this instance as terminated; the others are missing without an explanation.
         let instance = world.account.instances.get_mut(&id(dead)).unwrap();
         instance.state = model::launch::InstanceState::Terminated;
         instance.private_dns = None;

@@ -1,6 +1,6 @@
-//! Committing, and what stops it (docs/protocol.md#leading, docs/protocol.md#committing, docs/protocol.md#disrupting).
+//! Committing, and what prevents it (docs/protocol.md#leading, docs/protocol.md#committing, docs/protocol.md#disrupting).
 
-use crate::{points_until, run, with_pending_pods};
+use crate::{crash_after_first, run, with_pending_pods};
 use fakes::Fault;
 use model::{
     InterruptionKind, Lane,
@@ -9,7 +9,7 @@ use model::{
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 #[tokio::test]
-async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
+async fn c2_loser_of_a_race_commits_what_others_did_not_serve() {
     for seed in 1..=150 {
         let mut rig = with_pending_pods(9).await;
         rig.sim.with(|world| world.interleaving = seed);
@@ -18,7 +18,7 @@ async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
         let deadline = rig.deadline(Lane::Provisioner);
         let first = turns::run(&rig.world, &cluster, Lane::Provisioner, &one, deadline);
         let second = async {
-            // The lane's lease is no fence: take it away, as a slow turn loses it.
+            // The lane's lease is no fence: it is removed here, as if a slow turn had lost it.
             loop {
                 let taken = rig.sim.with(|world| {
                     let row = world
@@ -59,7 +59,7 @@ async fn c2_the_loser_of_a_race_keeps_what_others_did_not_serve() {
 #[tokio::test]
 async fn c4_a_pause_between_commit_and_freeze_stops_the_launch() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "create_node_claim").await;
+    crash_after_first(&mut rig, "create_node_claim").await;
     rig.sim.with(|world| {
         world.ledger.of(&Rig::cluster()).pauses = vec![paused(PauseLevel::All)];
     });
@@ -76,7 +76,7 @@ async fn c4_a_pause_between_commit_and_freeze_stops_the_launch() {
 }
 
 #[tokio::test]
-async fn c4_what_a_user_deletes_ends_under_any_pause() {
+async fn c4_user_deletion_is_carried_out_under_any_pause() {
     for level in [PauseLevel::Voluntary, PauseLevel::All] {
         let mut rig = with_pending_pods(1).await;
         assert!(rig.until(secs(300), all_bound).await.is_some());
@@ -111,14 +111,14 @@ fn paused(level: PauseLevel) -> Pause {
 }
 
 #[tokio::test]
-async fn c3_a_notice_is_recorded_before_the_node_claim_is_deleted_and_obliges_the_terminator() {
+async fn c3_notice_is_recorded_before_the_deletion_and_carried_out_by_the_terminator() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
     let id = rig
         .sim
         .with(|world| world.account.alive().next().unwrap().id.clone());
-    // The API server is away: the fact is on record all the same.
+    // The API server fails; the fact is recorded nevertheless.
     rig.sim.fail_next("delete_node_claim", Fault::Unavailable);
     let kind = model::InterruptionKind::SpotInterrupted;
     let report = rig.announce(&id, kind, Some(secs(120))).await;
@@ -142,7 +142,7 @@ async fn c3_a_notice_is_recorded_before_the_node_claim_is_deleted_and_obliges_th
 }
 
 #[tokio::test]
-async fn d2_a_node_claim_that_changed_since_it_was_judged_is_not_deleted() {
+async fn d2_node_claim_changed_after_its_evaluation_is_not_deleted() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     assert!(rig.until(secs(180), all_bound).await.is_some());
@@ -179,7 +179,7 @@ async fn b1_without_the_leader_lease_nothing_is_committed() {
 }
 
 #[tokio::test]
-async fn b1_without_the_leader_lease_no_notice_is_obeyed_and_no_launch_is_ended() {
+async fn b1_without_the_leader_lease_no_notice_is_acted_on_and_no_launch_is_ended() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.scale(1);
     assert!(rig.until(secs(300), all_bound).await.is_some());
@@ -204,7 +204,7 @@ async fn b1_without_the_leader_lease_no_notice_is_obeyed_and_no_launch_is_ended(
     );
     assert!(
         report.due.is_some(),
-        "it is obeyed as soon as we lead again"
+        "the notice is acted on as soon as Whittle leads again"
     );
     rig.sim.with(|world| {
         assert!(
@@ -215,7 +215,7 @@ async fn b1_without_the_leader_lease_no_notice_is_obeyed_and_no_launch_is_ended(
                 .all(|claim| claim.deleted_at.is_none())
         );
         assert_eq!(world.account.alive().count(), 1);
-        // As a deleted NodeClaim whose launch nobody waits for.
+        // A deleted NodeClaim whose launch no turn waits for.
         for claim in world.api.node_claims.values_mut() {
             claim.status.provider_id.clear();
         }

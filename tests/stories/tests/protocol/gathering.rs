@@ -1,4 +1,4 @@
-//! Pods that are still gathered: full nodes are launched for them, and everything else waits for the end of the batch.
+//! Pods of a batch that is still gathering: full nodes are launched for them, and everything else waits for the end of the batch.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use turns::{Outcome, Report};
 
 use crate::{at, run, with_pending_pods};
 
-/// Five pods fill an m5.2xlarge, the cheapest node by the pod.
+/// Five pods fill an m5.2xlarge, the cheapest node per pod.
 const PODS: usize = 13;
 
-/// The turn for a wake of a relay that still gathers pods.
+/// Runs the turn for a wake of a relay that still gathers pods.
 #[expect(
     clippy::unwrap_used,
     reason = "a turn that cannot be run has failed the test"
 )]
-async fn glance(rig: &mut Rig) -> Report {
+async fn run_early(rig: &mut Rig) -> Report {
     let mut wake = Wake::new(Rig::cluster(), Lane::Provisioner, "pods-unschedulable");
     wake.batch = Batch::Open;
     let turn = rig.next_turn();
@@ -31,7 +31,7 @@ async fn glance(rig: &mut Rig) -> Report {
         .unwrap()
 }
 
-/// How many instances there are of each type.
+/// Number of instances by instance type.
 fn launched(rig: &Rig) -> BTreeMap<String, usize> {
     rig.sim.with(|world| {
         let mut types = BTreeMap::new();
@@ -43,20 +43,20 @@ fn launched(rig: &Rig) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn full_nodes_are_launched_at_once_and_the_others_as_in_one_batch() {
+async fn full_nodes_are_launched_at_once_and_the_rest_equals_one_batch() {
     let mut at_once = with_pending_pods(PODS).await;
     run(&mut at_once, Lane::Provisioner).await;
     let mut rig = with_pending_pods(PODS).await;
-    glance(&mut rig).await;
+    run_early(&mut rig).await;
     assert_eq!(launched(&rig), BTreeMap::from([("m5.2xlarge".into(), 2)]));
     run(&mut rig, Lane::Provisioner).await;
     assert_eq!(launched(&rig), launched(&at_once));
 }
 
 #[tokio::test]
-async fn nodes_with_room_wait_for_the_end_of_the_batch() {
+async fn partly_filled_nodes_wait_for_the_end_of_the_batch() {
     let mut rig = with_pending_pods(4).await;
-    let report = glance(&mut rig).await;
+    let report = run_early(&mut rig).await;
     assert_eq!(report.outcome, Outcome::Done);
     assert_eq!(launched(&rig), BTreeMap::new());
     run(&mut rig, Lane::Provisioner).await;
@@ -64,7 +64,7 @@ async fn nodes_with_room_wait_for_the_end_of_the_batch() {
 }
 
 #[tokio::test]
-async fn a_look_at_gathered_pods_asks_no_turn_under_way_to_look_again() {
+async fn early_turn_requests_no_repeat_from_a_running_turn() {
     let mut rig = with_pending_pods(PODS).await;
     rig.sim.with(|world| {
         let lease = Lease {
@@ -78,7 +78,7 @@ async fn a_look_at_gathered_pods_asks_no_turn_under_way_to_look_again() {
         let lanes = &mut world.ledger.of(&Rig::cluster()).lanes;
         lanes.insert(Lane::Provisioner, row);
     });
-    assert_eq!(glance(&mut rig).await.outcome, Outcome::Held);
+    assert_eq!(run_early(&mut rig).await.outcome, Outcome::Held);
     let row = rig
         .sim
         .with(|world| world.ledger.of(&Rig::cluster()).lanes[&Lane::Provisioner].clone());
@@ -86,7 +86,7 @@ async fn a_look_at_gathered_pods_asks_no_turn_under_way_to_look_again() {
 }
 
 #[tokio::test]
-async fn a_whole_look_that_was_due_is_still_due_after_one_at_gathered_pods() {
+async fn full_look_stays_due_after_an_early_turn() {
     let mut rig = with_pending_pods(1).await;
     let row = |rig: &Rig| {
         let lanes = |world: &mut World| world.ledger.of(&Rig::cluster()).lanes.clone();
@@ -99,17 +99,17 @@ async fn a_whole_look_that_was_due_is_still_due_after_one_at_gathered_pods() {
         due
     });
     let before = row(&rig);
-    let report = glance(&mut rig).await;
+    let report = run_early(&mut rig).await;
     assert_eq!(report.due, Some(due));
     let looks = |row: &LaneRow| (row.due, row.last_full_look, row.seen.clone());
     assert_eq!(row(&rig).as_ref().map(looks), before.as_ref().map(looks));
 }
 
 #[tokio::test]
-async fn nothing_is_launched_early_where_people_approve_or_only_watch() {
+async fn nothing_is_launched_early_with_approvals_or_in_shadow_mode() {
     let mut rig = with_pending_pods(PODS).await;
     rig.configure(&json!({"guards": {"approveAbove": {"nodes": 100}}}));
-    glance(&mut rig).await;
+    run_early(&mut rig).await;
     assert_eq!(launched(&rig), BTreeMap::new());
 
     let mut rig = with_pending_pods(PODS).await;
@@ -119,6 +119,6 @@ async fn nothing_is_launched_early_where_people_approve_or_only_watch() {
             meta.mode = Mode::Shadow;
         }
     });
-    glance(&mut rig).await;
+    run_early(&mut rig).await;
     assert_eq!(launched(&rig), BTreeMap::new());
 }

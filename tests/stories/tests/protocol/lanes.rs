@@ -1,6 +1,6 @@
-//! Lanes, and what a turn reads and reports (docs/protocol.md#lanes, docs/protocol.md#observing).
+//! Lanes, and the reads and reports of a turn (docs/protocol.md#lanes, docs/protocol.md#observing).
 
-use crate::{at, points_until, run, with_pending_pods};
+use crate::{at, crash_after_first, run, with_pending_pods};
 use fakes::Fault;
 use model::ids::TurnId;
 use model::ledger::{IntentState, LaneRow, Lease, Mode};
@@ -9,7 +9,7 @@ use stories::{Relay, Rig, all_bound, cpu, secs};
 use turns::Outcome;
 
 #[tokio::test]
-async fn l1_a_held_lane_is_told_to_look_again_and_wakes_itself() {
+async fn l1_held_lane_is_marked_for_repetition_and_wakes_itself() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.with(|world| {
         let lease = Lease {
@@ -45,7 +45,7 @@ async fn l1_a_held_lane_is_told_to_look_again_and_wakes_itself() {
 }
 
 #[tokio::test]
-async fn a_failed_turn_is_recorded_with_its_cause_and_next_try() {
+async fn failed_turn_is_recorded_with_its_cause_and_next_attempt() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.fail_next("nodes", Fault::Unavailable);
     let report = run(&mut rig, Lane::Provisioner).await;
@@ -80,8 +80,8 @@ async fn o1_the_generation_and_the_relay_are_read_before_the_ledger_and_the_list
 #[tokio::test]
 async fn o2_intents_count_as_nodes_before_their_node_claims_exist() {
     let mut rig = with_pending_pods(2).await;
-    // Dies right after the commit: the pods are served by intents alone.
-    let points = points_until(&mut rig, "commit").await;
+    // The turn crashes right after the commit: the pods are served by intents alone.
+    let points = crash_after_first(&mut rig, "commit").await;
     rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
         assert!(
@@ -107,7 +107,7 @@ async fn o2_intents_count_as_nodes_before_their_node_claims_exist() {
 }
 
 #[tokio::test]
-async fn an_unknown_cluster_and_a_bad_entry_are_told_apart() {
+async fn unknown_cluster_and_invalid_entry_are_distinct_errors() {
     let rig = Rig::ready(Relay::Dead).await;
     let turn = TurnId::from("t");
     let unknown = turns::run(
@@ -145,9 +145,9 @@ async fn an_unknown_cluster_and_a_bad_entry_are_told_apart() {
     );
 }
 
-/// Two entries of one API server, both active: the one that was there goes on, whatever the other is called.
+/// Two active entries of one API server: the existing one stays in charge, whatever the name of the other.
 #[tokio::test]
-async fn a_cluster_that_is_registered_twice_is_acted_on_once() {
+async fn cluster_with_two_registry_entries_is_acted_on_once() {
     let rig = Rig::ready(Relay::Dead).await;
     let turn = TurnId::from("t");
     let entry = |endpoint: &str| {
@@ -159,18 +159,18 @@ async fn a_cluster_that_is_registered_twice_is_acted_on_once() {
     });
     turns::housekeep(&rig.world, &turn).await.unwrap();
     rig.sim.with(|world| {
-        let twin = ports::registry::RegistryEntry {
+        let duplicate = ports::registry::RegistryEntry {
             cluster: "a-twin".into(),
             body: entry("https://api.example.com/"),
         };
-        world.registry.insert(0, twin);
+        world.registry.insert(0, duplicate);
     });
     for _ in 0..2 {
         let report = turns::housekeep(&rig.world, &turn).await.unwrap();
-        let told = format!(
+        let reported = format!(
             "registry entry of a-twin: its endpoint https://api.example.com is that of {served}, too: unregister one of them"
         );
-        assert!(report.alarms.contains(&told), "{report:?}");
+        assert!(report.alarms.contains(&reported), "{report:?}");
         let mode = async |cluster: &ClusterName| {
             let meta = rig.world.ledger.meta(cluster).await.unwrap();
             meta.unwrap().mode
@@ -181,7 +181,7 @@ async fn a_cluster_that_is_registered_twice_is_acted_on_once() {
 }
 
 #[tokio::test]
-async fn one_pod_that_nothing_fits_does_not_stop_the_others() {
+async fn unschedulable_pod_blocks_no_other() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     rig.sim
@@ -203,16 +203,16 @@ async fn one_pod_that_nothing_fits_does_not_stop_the_others() {
             .unwrap()
             .key
             .clone();
-        let said = world.api.events.iter().find(|event| {
+        let reported = world.api.events.iter().find(|event| {
             matches!(&event.about, ports::cluster::EventTarget::Pod(key, _) if *key == huge)
         });
-        assert_eq!(said.unwrap().reason, "FailedScheduling");
+        assert_eq!(reported.unwrap().reason, "FailedScheduling");
         assert_eq!(world.account.instances.len(), 1);
     });
 }
 
 #[tokio::test]
-async fn l4_what_waited_while_nobody_might_act_is_looked_at_once_somebody_may() {
+async fn l4_lanes_are_due_once_acting_becomes_allowed() {
     let hold_back: [fn(&Rig, bool); 2] = [
         |rig, held| {
             let mode = if held { "shadow" } else { "active" };
@@ -240,15 +240,15 @@ async fn l4_what_waited_while_nobody_might_act_is_looked_at_once_somebody_may() 
         rig.scale(1);
         rig.pass(secs(90)).await;
         hold(&rig, false);
-        // Two sweeps, and a node that joins.
+        // Two sweeps, and the registration of a node.
         let bound = rig.until(secs(180), all_bound).await;
         assert!(bound.is_some(), "{:#?}", rig.transcript);
     }
 }
 
-/// What a relay would tell of, too; without one, a provisioner that looked a moment too early would wait for its next full look.
+/// A relay would send a wake as well; without one, a provisioner that ran a moment too early would wait for its next full look.
 #[tokio::test]
-async fn l4_what_waits_for_an_ec2_node_class_is_looked_at_once_that_is_ready() {
+async fn l4_provisioner_is_due_once_the_ec2_node_class_is_ready() {
     let mut rig = Rig::ready(Relay::Dead).await;
     rig.sim.with(|world| {
         let class = world.api.node_classes.get_mut("default").unwrap();
@@ -269,13 +269,13 @@ async fn l4_what_waits_for_an_ec2_node_class_is_looked_at_once_that_is_ready() {
     let woken = rig.sim.take_wakes();
     assert!(
         woken.iter().all(|wake| wake.lane != Lane::Provisioner),
-        "told once: {woken:?}"
+        "woken once: {woken:?}"
     );
 }
 
-/// That the scheduler does not put them there, or has put others there, wakes nobody.
+/// No event reports that the scheduler leaves the pods unbound or has bound others to the node.
 #[tokio::test]
-async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there() {
+async fn l5_nominated_pods_are_checked_until_they_are_bound() {
     let mut rig = with_pending_pods(1).await;
     assert!(rig.until(secs(120), all_bound).await.is_some());
     rig.pass(secs(60)).await;
@@ -283,7 +283,7 @@ async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there(
     rig.sim.with(|world| {
         world.api.silent = world.api.nodes.keys().cloned().collect();
     });
-    // One that waits for long, and then one that has just come.
+    // A pod that has been pending for long, and then one that is new.
     for (agents, later, expected) in [(1, 1, 20), (1, 100, 100), (1, 1_000, 300), (2, 1, 20)] {
         let names = ["one", "another"];
         rig.sim.with(|world| {
@@ -294,7 +294,7 @@ async fn l5_pods_that_are_expected_on_a_node_are_looked_at_until_they_are_there(
         rig.sim.advance(secs(later));
         run(&mut rig, Lane::Provisioner).await;
         let until = rig.sim.with(|world| {
-            assert_eq!(world.account.instances.len(), 1, "there is room");
+            assert_eq!(world.account.instances.len(), 1, "there is capacity");
             let due = world.ledger.of(&Rig::cluster()).lanes[&Lane::Provisioner].due;
             due.unwrap().duration_since(world.now).as_secs()
         });

@@ -1,6 +1,6 @@
 //! Launching: freeze, resume, own (docs/protocol.md#launching).
 
-use crate::{points_until, run, with_pending_pods};
+use crate::{crash_after_first, run, with_pending_pods};
 use fakes::Fault;
 use model::node_claim::NodeClaim;
 use model::{InterruptionKind, Lane, ledger::IntentState};
@@ -48,12 +48,12 @@ async fn a2_identical_launches_share_a_call() {
 }
 
 #[tokio::test]
-async fn a3_an_unanswered_call_is_left_alone_for_a_minute_then_looked_up() {
+async fn a3_unanswered_call_is_looked_up_after_a_minute() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.fail_next("launch", Fault::LostAnswer);
     run(&mut rig, Lane::Provisioner).await;
     rig.sim
-        .with(|world| assert_eq!(world.account.instances.len(), 1, "it did act"));
+        .with(|world| assert_eq!(world.account.instances.len(), 1, "the call took effect"));
     let took = rig.until(secs(300), |world| {
         world
             .api
@@ -66,7 +66,7 @@ async fn a3_an_unanswered_call_is_left_alone_for_a_minute_then_looked_up() {
         assert_eq!(
             world.account.requests.len(),
             1,
-            "a3: what the launch tag shows is not asked for again"
+            "a3: an instance found by its launch tag is not launched again"
         );
     });
     assert!(rig.until(secs(300), all_bound).await.is_some());
@@ -99,11 +99,11 @@ async fn a3_a_call_that_launched_nothing_is_repeated_as_frozen_after_a_minute() 
 }
 
 #[tokio::test]
-async fn a3_a_launch_whose_instance_its_node_claim_shows_has_come_whatever_ec2_shows() {
+async fn a3_launch_is_complete_when_its_node_claim_names_the_instance() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.fail_next("update_node_claim", Fault::LostAnswer);
     run(&mut rig, Lane::Provisioner).await;
-    lapse(&rig);
+    expire_leases(&rig);
     rig.sim.with(|world| {
         let shown = world.api.node_claims.values();
         assert!(
@@ -126,13 +126,13 @@ async fn a3_a_launch_whose_instance_its_node_claim_shows_has_come_whatever_ec2_s
             matches!(states.as_slice(), [IntentState::Launched { .. }]),
             "{states:?}"
         );
-        assert_eq!(world.api.node_claims.len(), 1, "its instance has an owner");
+        assert_eq!(world.api.node_claims.len(), 1, "the instance has an owner");
     });
     assert!(rig.until(secs(300), all_bound).await.is_some());
 }
 
-/// Ends every lease before its time, as if its holder had never had one.
-fn lapse(rig: &Rig) {
+/// Expires every lease early, as if it had never had a holder.
+fn expire_leases(rig: &Rig) {
     rig.sim.with(|world| {
         let rows = world.ledger.of(&Rig::cluster());
         rows.calls.values_mut().for_each(|call| call.lease = None);
@@ -144,17 +144,17 @@ fn lapse(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn a3_whoever_takes_over_within_the_minute_sends_nothing() {
+async fn a3_turn_that_takes_over_within_the_minute_sends_nothing() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.fail_next("launch", Fault::Unavailable);
     run(&mut rig, Lane::Provisioner).await;
     rig.sim.advance(secs(59));
-    lapse(&rig);
+    expire_leases(&rig);
     run(&mut rig, Lane::Provisioner).await;
     rig.sim
         .with(|world| assert!(world.account.requests.is_empty(), "a3"));
     rig.sim.advance(secs(1));
-    lapse(&rig);
+    expire_leases(&rig);
     run(&mut rig, Lane::Provisioner).await;
     rig.sim
         .with(|world| assert_eq!(world.account.requests.len(), 1, "a3"));
@@ -163,7 +163,7 @@ async fn a3_whoever_takes_over_within_the_minute_sends_nothing() {
 #[tokio::test]
 async fn a3_the_freezer_sends_nothing_once_its_freeze_is_half_a_minute_old() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "freeze").await;
+    crash_after_first(&mut rig, "freeze").await;
     let frozen = rig.sim.with(|world| {
         world
             .ledger
@@ -186,7 +186,7 @@ async fn a3_the_freezer_sends_nothing_once_its_freeze_is_half_a_minute_old() {
 }
 
 #[tokio::test]
-async fn a3_the_next_attempt_does_not_wait_for_a_request_that_was_never_sent() {
+async fn a3_next_attempt_does_not_wait_for_an_unsent_request() {
     let mut rig = with_pending_pods(1).await;
     rig.sim.with(|world| {
         world.on_call = Some(("launch", |world| world.now += secs(31)));
@@ -194,16 +194,16 @@ async fn a3_the_next_attempt_does_not_wait_for_a_request_that_was_never_sent() {
     run(&mut rig, Lane::Provisioner).await;
     rig.sim
         .with(|world| assert!(world.account.requests.is_empty(), "a3"));
-    // Not the minute that a call may be under way.
-    lapse(&rig);
+    // The minute in which a sent request may be in flight does not apply.
+    expire_leases(&rig);
     let report = run(&mut rig, Lane::Provisioner).await;
     assert_eq!(report.launched.len(), 1, "{report:#?}");
 }
 
 #[tokio::test]
-async fn a3_a_dead_instance_ends_the_attempt_and_the_next_has_a_new_token() {
+async fn a3_terminated_instance_ends_the_attempt_and_the_next_has_a_new_token() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "launch").await;
+    crash_after_first(&mut rig, "launch").await;
     rig.sim.with(|world| {
         let id = world.account.instances.keys().next().unwrap().clone();
         world.account.terminate(&id, world.now);
@@ -263,10 +263,10 @@ async fn a4_only_the_calls_own_answer_proves_a_partial_fill() {
 }
 
 #[tokio::test]
-async fn a5_what_was_launched_for_a_deleted_node_claim_is_terminated_before_it_goes() {
+async fn a5_instance_of_a_deleted_node_claim_is_terminated_before_its_release() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "launch").await;
-    let doomed: NodeClaim = rig.sim.with(|world| {
+    crash_after_first(&mut rig, "launch").await;
+    let deleted: NodeClaim = rig.sim.with(|world| {
         world.api.scale("web", 0, cpu(POD));
         let claim = world.api.node_claims.values_mut().next().unwrap();
         claim.deleted_at = Some(world.now);
@@ -274,7 +274,7 @@ async fn a5_what_was_launched_for_a_deleted_node_claim_is_terminated_before_it_g
     });
     let gone = rig
         .until(secs(600), |world| {
-            !world.api.node_claims.contains_key(&doomed.name)
+            !world.api.node_claims.contains_key(&deleted.name)
         })
         .await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
@@ -288,10 +288,10 @@ async fn a5_what_was_launched_for_a_deleted_node_claim_is_terminated_before_it_g
 }
 
 #[tokio::test]
-async fn a5_a_launch_whose_instance_ec2_neither_shows_nor_lets_us_end_is_over() {
+async fn a5_launch_ends_when_its_missing_instance_cannot_be_terminated() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "own").await;
-    let doomed = rig.sim.with(|world| {
+    crash_after_first(&mut rig, "own").await;
+    let deleted = rig.sim.with(|world| {
         world.account.instances.clear();
         let name = world.api.node_claims.keys().next().unwrap().clone();
         world.api.request_deletion(&name, world.now);
@@ -300,14 +300,14 @@ async fn a5_a_launch_whose_instance_ec2_neither_shows_nor_lets_us_end_is_over() 
     (0..1_000).for_each(|_| rig.sim.fail_next("terminate", Fault::Denied));
     let gone = rig
         .until(secs(300), |world| {
-            !world.api.node_claims.contains_key(&doomed)
+            !world.api.node_claims.contains_key(&deleted)
         })
         .await;
     assert!(gone.is_some(), "{:#?}", rig.transcript);
 }
 
 #[tokio::test]
-async fn a6_pods_that_found_a_place_meanwhile_cause_no_launch() {
+async fn a6_pods_bound_before_the_commit_cause_no_launch() {
     let mut rig = with_pending_pods(1).await;
     // The pod is bound after the lists were read and before the commit.
     rig.sim.with(|world| {
@@ -324,15 +324,15 @@ async fn a6_pods_that_found_a_place_meanwhile_cause_no_launch() {
 }
 
 #[tokio::test]
-async fn a5_a_launch_whose_node_claim_is_deleted_meanwhile_serves_nobody() {
+async fn a5_launch_of_a_deleted_node_claim_serves_no_pods() {
     for died_after in ["create_node_claim", "launch"] {
         let mut rig = with_pending_pods(1).await;
-        points_until(&mut rig, died_after).await;
+        crash_after_first(&mut rig, died_after).await;
         rig.sim.with(|world| {
             let name = world.api.node_claims.keys().next().unwrap().clone();
             world.api.request_deletion(&name, world.now);
         });
-        // The lease of who died lapses.
+        // The lease of the crashed turn expires.
         rig.sim.advance(secs(90));
         let report = run(&mut rig, Lane::Provisioner).await;
         assert_eq!(
@@ -344,9 +344,9 @@ async fn a5_a_launch_whose_node_claim_is_deleted_meanwhile_serves_nobody() {
 }
 
 #[tokio::test]
-async fn a5_pods_of_a_launch_whose_node_claim_is_gone_are_planned_by_the_turn_that_ends_it() {
+async fn a5_turn_that_ends_a_launch_plans_its_pods() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "launch").await;
+    crash_after_first(&mut rig, "launch").await;
     rig.sim.with(|world| {
         world.api.node_claims.clear();
         world.account.describe_lag = secs(3_600);
@@ -357,9 +357,9 @@ async fn a5_pods_of_a_launch_whose_node_claim_is_gone_are_planned_by_the_turn_th
 }
 
 #[tokio::test]
-async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() {
+async fn a5_deletion_ends_an_unfinished_launch_in_any_order_of_turns() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "freeze").await;
+    crash_after_first(&mut rig, "freeze").await;
     let name = rig.sim.with(|world| {
         let name = world.api.node_claims.keys().next().unwrap().clone();
         world.api.request_deletion(&name, world.now);
@@ -367,7 +367,7 @@ async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() 
         name
     });
     rig.sim.advance(secs(90));
-    // A provisioner is due when leases lapse, and would take the launch up each time.
+    // A provisioner is due when leases expire, and would resume the launch each time.
     run(&mut rig, Lane::Provisioner).await;
     run(&mut rig, Lane::Terminator).await;
     rig.sim.with(|world| {
@@ -381,9 +381,9 @@ async fn a5_a_deletion_ends_a_launch_that_nobody_finished_whoever_comes_first() 
 }
 
 #[tokio::test]
-async fn a4_a_notice_waits_for_the_launch_that_may_own_its_instance() {
+async fn a4_notice_waits_for_the_launch_that_may_own_its_instance() {
     let mut rig = with_pending_pods(1).await;
-    points_until(&mut rig, "launch").await;
+    crash_after_first(&mut rig, "launch").await;
     let victim = rig.sim.with(|world| {
         let mut instances = world.account.instances.keys();
         instances.next().unwrap().clone()
@@ -391,9 +391,9 @@ async fn a4_a_notice_waits_for_the_launch_that_may_own_its_instance() {
     let kind = InterruptionKind::SpotInterrupted;
     let outcome = rig.announce(&victim, kind, Some(secs(600))).await;
     assert!(outcome.is_ok());
-    // Nothing says yet whose instance it is.
+    // No row says yet which NodeClaim the instance belongs to.
     run(&mut rig, Lane::Terminator).await;
-    // The lease of who died lapses.
+    // The lease of the crashed turn expires.
     rig.sim.advance(secs(90));
     run(&mut rig, Lane::Provisioner).await;
     run(&mut rig, Lane::Terminator).await;

@@ -1,5 +1,5 @@
-//! The protocol, rule by rule, over whole turns. Rules that are single writes are in `fakes::laws`; those that are pure
-//! functions are tested beside them.
+//! The protocol, rule by rule, over whole turns. Rules of single writes are tested in `fakes::laws`; pure functions are tested
+//! beside their code.
 
 mod addresses;
 mod collecting;
@@ -19,7 +19,7 @@ fn at(world: &fakes::World, seconds: i64) -> Timestamp {
     world.now + secs(seconds)
 }
 
-/// Runs one turn of a lane now, whatever wakes there are.
+/// Runs one turn of a lane now, regardless of pending wakes.
 #[expect(
     clippy::unwrap_used,
     reason = "a turn that cannot be run has failed the test"
@@ -31,7 +31,7 @@ async fn run(rig: &mut Rig, lane: Lane) -> turns::Report {
         .unwrap()
 }
 
-/// A cluster in which nobody but the test wakes anyone, with pods that wait.
+/// A cluster with pending pods in which only the test sends wakes.
 async fn with_pending_pods(pods: usize) -> Rig {
     let rig = Rig::ready(Relay::Dead).await;
     rig.scale(pods);
@@ -40,8 +40,8 @@ async fn with_pending_pods(pods: usize) -> Rig {
     rig
 }
 
-/// Runs a provisioner that dies right after its first call of this name took effect.
-async fn points_until(rig: &mut Rig, call: &'static str) -> u64 {
+/// Runs a provisioner that crashes right after its first call of this name took effect.
+async fn crash_after_first(rig: &mut Rig, call: &'static str) -> u64 {
     rig.sim.with(|world| {
         world.calls.clear();
         world.crash_after = Some(call);

@@ -1,4 +1,5 @@
-//! Reads of a turn before it decides (docs/protocol.md#o1): all that can matter, and not the list of all pods where it cannot.
+//! Reads of a turn before it decides (docs/protocol.md#o1): everything that can matter, without the list of all pods where that
+//! cannot matter.
 
 use model::Lane;
 use stories::{Relay, Rig, all_bound, secs};
@@ -22,7 +23,7 @@ async fn at_rest() -> Rig {
 }
 
 #[tokio::test]
-async fn nobody_lists_all_pods_to_find_that_none_waits_and_no_node_leaves() {
+async fn no_lane_lists_all_pods_of_an_idle_cluster() {
     let mut rig = at_rest().await;
     for lane in [Lane::Provisioner, Lane::Terminator] {
         assert!(!lists_all_pods(&mut rig, lane).await, "{lane:?}");
@@ -30,7 +31,7 @@ async fn nobody_lists_all_pods_to_find_that_none_waits_and_no_node_leaves() {
 }
 
 #[tokio::test]
-async fn a_pod_that_waits_is_planned_for_with_all_pods_in_view() {
+async fn pending_pod_is_planned_with_all_pods_listed() {
     let mut rig = at_rest().await;
     rig.scale(30);
     rig.sim.advance(secs(1));
@@ -39,7 +40,7 @@ async fn a_pod_that_waits_is_planned_for_with_all_pods_in_view() {
 }
 
 #[tokio::test]
-async fn pods_of_a_node_that_leaves_are_seen_though_none_waits() {
+async fn pods_of_a_terminating_node_are_listed_without_pending_pods() {
     let mut rig = at_rest().await;
     rig.sim.with(|world| {
         let now = world.now;
@@ -52,7 +53,7 @@ async fn pods_of_a_node_that_leaves_are_seen_though_none_waits() {
     }
 }
 
-/// A turn that a NodeClass wakes by becoming ready may see its NodePool as it was before.
+/// A turn woken by a NodeClass that became ready may read its NodePool as it was before.
 #[tokio::test]
 async fn provisioner_is_woken_again_once_the_node_pool_is_ready_too() {
     let mut rig = Rig::new(Relay::Dead);

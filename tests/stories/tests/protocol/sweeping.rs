@@ -1,5 +1,5 @@
-//! The sweep over clusters at rest (docs/protocol.md#l5, docs/protocol.md#l6): it reads what all have to say together, and visits
-//! none of them. Whatever ends the rest is found, whichever process sweeps and wherever it dies.
+//! The sweep over idle clusters (docs/protocol.md#l5, docs/protocol.md#l6): it reads the rows of all clusters in batches and visits
+//! none of them. Every end of idleness is found, whichever process sweeps and wherever it crashes.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use turns::SweepReport;
 use crate::at;
 
 const MANY: usize = 200;
-/// What only visits ask for.
+/// Call that only visits make.
 const VISIT: &str = "sweep_memory";
 
-/// A node in service; nothing has happened for so long that a sweep left the cluster alone, just now.
+/// A cluster with one ready node and no change for so long that a sweep has just skipped it.
 async fn at_rest() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
@@ -34,10 +34,10 @@ async fn at_rest() -> Rig {
             return rig;
         }
     }
-    panic!("it never comes to rest: {:#?}", rig.transcript);
+    panic!("the cluster never becomes idle: {:#?}", rig.transcript);
 }
 
-/// One sweep more, a minute after the last; relays have beaten meanwhile if they still do.
+/// Runs another sweep, a minute after the last; live relays have renewed their heartbeats meanwhile.
 #[expect(
     clippy::unwrap_used,
     reason = "a sweep that cannot be run has failed the test"
@@ -61,14 +61,13 @@ fn beat(rig: &Rig) {
     });
 }
 
-/// Another process sweeps from now on.
-fn begin_afresh(rig: &mut Rig) {
+/// Continues with a new process.
+fn start_new_process(rig: &mut Rig) {
     rig.world.heartbeats = Arc::default();
 }
 
 #[tokio::test]
-async fn l5_a_quiet_minute_of_many_clusters_asks_for_what_all_have_to_say_together_and_writes_nothing()
- {
+async fn l5_idle_minute_of_many_clusters_is_batch_read_without_writes() {
     let mut rig = Rig::new(Relay::Watching);
     let names: Vec<ClusterName> = (0..MANY)
         .map(|number| ClusterName(format!("cluster-{number}")))
@@ -109,12 +108,12 @@ async fn l5_a_quiet_minute_of_many_clusters_asks_for_what_all_have_to_say_togeth
     let last = &visited[quiet + 2..];
     assert!(
         last.iter().all(|count| *count < MANY / 2),
-        "visits at rest are spread over minutes: {visited:?}"
+        "visits of idle clusters are spread over minutes: {visited:?}"
     );
 }
 
 #[tokio::test]
-async fn l5_a_wake_that_was_lost_is_made_up_for_although_the_cluster_was_at_rest() {
+async fn l5_lost_wake_of_an_idle_cluster_is_made_up_for() {
     let mut rig = at_rest().await;
     rig.sim.with(|world| {
         let beat = world.ledger.of(&Rig::cluster()).beat.as_mut().unwrap();
@@ -125,7 +124,7 @@ async fn l5_a_wake_that_was_lost_is_made_up_for_although_the_cluster_was_at_rest
 }
 
 #[tokio::test]
-async fn l5_what_becomes_due_ends_the_rest() {
+async fn l5_due_lane_ends_idleness() {
     for lane in Lane::WOKEN {
         let mut rig = at_rest().await;
         rig.sim.with(|world| {
@@ -139,7 +138,7 @@ async fn l5_what_becomes_due_ends_the_rest() {
 }
 
 #[tokio::test]
-async fn l5_what_is_committed_ends_the_rest_although_no_relay_tells_of_it() {
+async fn l5_commit_ends_idleness_without_a_relay() {
     let mut rig = at_rest().await;
     assert_eq!(sweep(&mut rig).await.at_rest, 1);
     rig.sim.with(|world| {
@@ -150,7 +149,7 @@ async fn l5_what_is_committed_ends_the_rest_although_no_relay_tells_of_it() {
 }
 
 #[tokio::test]
-async fn l4_what_people_registered_counts_from_the_sweep_that_reads_it() {
+async fn l4_registry_change_takes_effect_with_the_sweep_that_reads_it() {
     let mut rig = at_rest().await;
     rig.sim.with(|world| {
         world.registry[0].body.as_mut().unwrap()["mode"] = "shadow".into();
@@ -165,7 +164,7 @@ async fn l4_what_people_registered_counts_from_the_sweep_that_reads_it() {
 }
 
 #[tokio::test]
-async fn l4_what_people_are_to_be_told_obliges_the_next_sweep() {
+async fn l4_pending_notifications_make_the_cluster_due_at_the_next_sweep() {
     let mut rig = at_rest().await;
     let hook = serde_json::json!([{"name": "ops", "to": "https://example.com/hook"}]);
     rig.configure(&serde_json::json!({ "notifications": hook }));
@@ -188,7 +187,7 @@ async fn l4_what_people_are_to_be_told_obliges_the_next_sweep() {
 }
 
 #[tokio::test]
-async fn l2_a_visit_that_died_is_made_again() {
+async fn l2_crashed_visit_is_repeated() {
     for call in [
         "take_lane",
         "sweep_memory",
@@ -205,15 +204,11 @@ async fn l2_a_visit_that_died_is_made_again() {
         rig.sim.advance(secs(60));
         let turn = rig.next_turn();
         drop(turns::housekeep(&rig.world, &turn).await);
-        assert!(
-            rig.sim.with(|world| world.crash_point.is_reached()),
-            "{call}"
-        );
-        rig.sim
-            .with(|world| world.crash_point = fakes::CrashPoint::default());
-        begin_afresh(&mut rig);
+        assert!(rig.sim.with(|world| world.fuse.is_blown()), "{call}");
+        rig.sim.with(|world| world.fuse = fakes::Fuse::default());
+        start_new_process(&mut rig);
         let visited = sweep(&mut rig).await.at_rest == 0;
-        // It had ended: all that died with it is the answer.
+        // The crash came after the end of the lane; only the answer is lost.
         assert_eq!(visited, call != "end_lane", "{call}");
         let row = rig.sim.with(|world| {
             let lanes = &world.ledger.of(&Rig::cluster()).lanes;
@@ -227,7 +222,7 @@ async fn l2_a_visit_that_died_is_made_again() {
 }
 
 #[tokio::test]
-async fn l1_of_two_sweeps_at_once_one_visits_a_cluster_and_the_next_comes_again() {
+async fn l1_one_of_two_concurrent_sweeps_visits_a_cluster() {
     let mut rig = at_rest().await;
     rig.sim.with(|world| {
         let (due, until) = (world.now, at(world, 100));
@@ -240,7 +235,11 @@ async fn l1_of_two_sweeps_at_once_one_visits_a_cluster_and_the_next_comes_again(
         });
         own.due = None;
     });
-    assert_eq!(sweep(&mut rig).await.woken, [""; 0], "the other wakes it");
+    assert_eq!(
+        sweep(&mut rig).await.woken,
+        [""; 0],
+        "the other lane wakes it"
+    );
     rig.sim.with(|world| {
         let lanes = &world.ledger.of(&Rig::cluster()).lanes;
         assert!(lanes[&Lane::Housekeeper].again);
@@ -249,14 +248,14 @@ async fn l1_of_two_sweeps_at_once_one_visits_a_cluster_and_the_next_comes_again(
     assert_eq!(
         report.woken,
         ["demo/provisioner: due"],
-        "the other has died: its lease has lapsed"
+        "the other turn crashed: its lease has expired"
     );
 }
 
 #[tokio::test]
-async fn l6_a_relay_that_falls_silent_in_a_cluster_at_rest_is_noticed() {
+async fn l6_silent_relay_of_an_idle_cluster_is_noticed() {
     let mut rig = at_rest().await;
-    // Once more, just after that sweep.
+    // One more second, just after that sweep.
     rig.sim.advance(secs(1));
     beat(&rig);
     rig.relay = Relay::Dead;
@@ -273,37 +272,37 @@ async fn l6_a_relay_that_falls_silent_in_a_cluster_at_rest_is_noticed() {
     assert!(third.woken[0].ends_with("relay-silent"), "{third:?}");
 }
 
-/// The last visit may be minutes ago: what it saw of the row proves nothing about now.
+/// The last visit may be minutes old, so the heartbeat that it read proves nothing about the present.
 #[tokio::test]
-async fn l6_a_process_that_has_just_begun_visits_whom_it_cannot_prove_to_be_heard() {
+async fn l6_new_process_visits_clusters_whose_relay_it_has_not_heard() {
     let mut rig = at_rest().await;
     for _ in 0..2 {
         assert_eq!(sweep(&mut rig).await.at_rest, 1);
     }
-    begin_afresh(&mut rig);
+    start_new_process(&mut rig);
     let report = sweep(&mut rig).await;
     assert_eq!((report.at_rest, report.silent), (0, 0), "{report:?}");
     assert_eq!(report.woken.len(), Lane::WOKEN.len(), "{report:?}");
-    // The next finds what this one wrote down.
+    // The next process reads what this one recorded.
     rig.sim.take_wakes();
-    begin_afresh(&mut rig);
+    start_new_process(&mut rig);
     let next = sweep(&mut rig).await;
     assert_eq!((next.silent, next.woken), (0, Vec::new()));
 }
 
-/// Nothing but visits remembers anything.
+/// Only visits keep anything in memory.
 #[tokio::test]
-async fn l6_processes_that_sweep_once_each_notice_silence_too() {
+async fn l6_silence_is_noticed_by_processes_that_sweep_once() {
     let mut rig = at_rest().await;
     for _ in 0..4 {
-        begin_afresh(&mut rig);
+        start_new_process(&mut rig);
         sweep(&mut rig).await;
         rig.sim.take_wakes();
     }
     rig.relay = Relay::Dead;
     let mut silent_for = 0;
     loop {
-        begin_afresh(&mut rig);
+        start_new_process(&mut rig);
         let report = sweep(&mut rig).await;
         if !report.woken.is_empty() {
             break;
@@ -314,7 +313,7 @@ async fn l6_processes_that_sweep_once_each_notice_silence_too() {
 }
 
 #[tokio::test]
-async fn b1_a_cluster_at_rest_keeps_its_leader_lease_for_longer_than_any_turn_takes() {
+async fn b1_idle_cluster_keeps_its_leader_lease_longer_than_any_turn() {
     let mut rig = at_rest().await;
     for _ in 0..180 {
         rig.pass(secs(60)).await;
@@ -328,7 +327,7 @@ async fn b1_a_cluster_at_rest_keeps_its_leader_lease_for_longer_than_any_turn_ta
 }
 
 #[tokio::test]
-async fn g2_what_nobody_owns_is_collected_although_nobody_tells_of_it() {
+async fn g2_orphan_of_an_idle_cluster_is_collected_without_an_event() {
     let mut rig = at_rest().await;
     let lost = rig.sim.with(|world| {
         let mut lost = world.account.instances.values().next().unwrap().clone();
@@ -338,7 +337,7 @@ async fn g2_what_nobody_owns_is_collected_although_nobody_tells_of_it() {
             .account
             .instances
             .insert(lost.id.clone(), lost.clone());
-        // Enough of them that one more is nothing to brake for.
+        // There are enough instances that one more missing does not trigger the brake.
         let entry = world.registry[0].body.as_mut().unwrap();
         entry["approvals"] = serde_json::json!({"collectUntil": "2099-01-01T00:00:00Z"});
         lost.id
@@ -353,19 +352,19 @@ async fn g2_what_nobody_owns_is_collected_although_nobody_tells_of_it() {
     let took = rig.until(secs(900), gone).await;
     assert!(
         took.is_some_and(|took| took >= 120),
-        "after two looks: {took:?}"
+        "after two sweeps: {took:?}"
     );
 }
 
 #[tokio::test]
-async fn a_cluster_that_cannot_be_read_is_told_of_and_hides_no_other() {
+async fn unreadable_cluster_is_reported_and_hides_no_other() {
     let mut rig = at_rest().await;
     let error = LedgerError::Corrupt {
         pk: "CLUSTER#broken".into(),
         sk: "SWEEP".into(),
         message: "attribute body is missing".into(),
     };
-    let told = format!("broken: {error}");
+    let reported = format!("broken: {error}");
     rig.sim.with(|world| {
         let mut entry = world.registry[0].clone();
         entry.cluster = "broken".into();
@@ -376,6 +375,6 @@ async fn a_cluster_that_cannot_be_read_is_told_of_and_hides_no_other() {
         rows.lanes.get_mut(&Lane::Provisioner).unwrap().due = Some(now);
     });
     let report = sweep(&mut rig).await;
-    assert_eq!(report.problems, [told]);
+    assert_eq!(report.problems, [reported]);
     assert_eq!(report.woken, ["demo/provisioner: due"]);
 }
