@@ -218,7 +218,7 @@ async fn node_that_stays_unhealthy_after_a_reboot_is_deleted_after_twenty_minute
 }
 
 #[tokio::test]
-async fn reboot_is_resumed_after_a_turn_that_crashed_before_recording_it() {
+async fn reboot_is_resumed_after_a_turn_was_killed_before_recording_it() {
     let (mut rig, sick) = failing().await;
     rig.pass(secs(580)).await;
     rig.sim.with(|world| world.crash_after = Some("reboot"));

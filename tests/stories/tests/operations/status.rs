@@ -286,7 +286,7 @@ async fn unchanged_status_is_not_written() {
 }
 
 #[tokio::test]
-async fn crash_while_publishing_status_loses_no_work() {
+async fn function_killed_while_publishing_status_loses_no_work() {
     for call in ["status_document", "store_status_document"] {
         let mut rig = Rig::ready(Relay::Watching).await;
         rig.sim.with(|world| world.crash_after = Some(call));

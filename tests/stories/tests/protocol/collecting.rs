@@ -91,7 +91,7 @@ async fn g3_many_unexplained_absences_terminate_nothing() {
 }
 
 #[tokio::test]
-async fn g3_sweep_that_crashes_after_collecting_has_counted_its_terminations() {
+async fn g3_sweep_killed_after_collecting_has_counted_its_terminations() {
     let mut rig = with_four_nodes().await;
     rig.pass(secs(60)).await;
     let vanish = |world: &mut fakes::World| {

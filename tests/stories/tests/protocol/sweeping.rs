@@ -187,7 +187,7 @@ async fn l4_pending_notifications_make_the_cluster_due_at_the_next_sweep() {
 }
 
 #[tokio::test]
-async fn l2_crashed_visit_is_repeated() {
+async fn l2_killed_visit_is_repeated() {
     for call in [
         "take_lane",
         "sweep_memory",
