@@ -1,3 +1,5 @@
+//! Pauses of a cluster, a NodePool or the account, at every level (docs/operations.md#pause).
+
 use fakes::World;
 use jiff::SignedDuration;
 use model::{

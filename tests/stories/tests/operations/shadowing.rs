@@ -1,3 +1,5 @@
+//! NodePools in shadow mode (docs/operations.md#shadow-mode).
+
 use model::{InterruptionKind, journal::Subject};
 use ports::{Journal, cluster::Unreadable, journal::JournalQuery};
 use stories::{Rig, add_stray, all_bound, secs};
