@@ -1,4 +1,4 @@
-//! Serves an empty world until Ctrl-C: `cargo run -p sandbox --example serve -- <port>`.
+//! Serves an empty cluster until Ctrl-C: `cargo run -p sandbox --example serve -- <port>`.
 
 use sandbox::{Sandbox, SandboxOptions};
 

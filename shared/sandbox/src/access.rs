@@ -1,4 +1,5 @@
-//! The record of accesses: which role allowed whom what, for tests that compare it with what roles grant.
+//! Record of the accesses that RBAC decided on: user, verb, resource and the role that allowed each. Tests compare it
+//! with the rights that roles grant.
 
 use serde_json::{Value, json};
 
@@ -8,25 +9,25 @@ use crate::{
     server::WriteOptions,
 };
 
-/// A kind of request that was made at least once.
+/// Access that was requested at least once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UsedAccess {
     pub user: String,
     pub verb: String,
     pub group: String,
-    /// With the subresource: `pods/eviction`.
+    /// Resource, with its subresource if there is one: `pods/eviction`.
     pub resource: String,
-    /// The role that allowed it; `None` where it was refused.
+    /// Role that allowed the access; `None` if it was denied.
     pub role: Option<String>,
 }
 
 impl Sandbox {
-    /// Every kind of request of users other than administrators, once.
+    /// Returns each distinct access by a user who is not an administrator.
     pub fn accesses(&self) -> Vec<UsedAccess> {
         self.shared.accesses()
     }
 
-    /// Creates these objects, in the namespaces that they name, which are made where they do not exist.
+    /// Creates the objects, and the namespaces that they name where these do not exist yet.
     pub fn install(&self, manifests: &[Value]) -> ApiResult<()> {
         self.with(|world, now| {
             let server = &mut world.server;
@@ -45,8 +46,8 @@ impl Sandbox {
             for manifest in manifests {
                 let namespace = manifest.pointer("/metadata/namespace").and_then(Value::as_str);
                 if let Some(namespace) = namespace {
-                    let home = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-                    match create("", &home) {
+                    let namespace_object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+                    match create("", &namespace_object) {
                         Err(error) if error.code != 409 => return Err(error),
                         Ok(_) | Err(_) => {}
                     }
@@ -59,7 +60,7 @@ impl Sandbox {
 }
 
 impl Credential {
-    /// Credential of a user whose token is the name, with the rights that roles give these groups.
+    /// Credential of a user with the rights that RBAC gives to these groups. The token is `token-of-<user>`.
     pub fn member(user: &str, groups: &[&str]) -> Self {
         Self {
             token: format!("token-of-{user}"),

@@ -8,112 +8,116 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The time of the embedded world: the wall's, the wall's but faster, or one that moves only when told. Clones share it.
+/// Time of the simulated cluster: wall time, accelerated time, or a virtual time that only [`Self::advance`] moves.
+/// Clones share one clock.
 #[derive(Clone, Debug)]
-pub struct WorldClock(Kind);
+pub struct WorldClock(ClockMode);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ClockMode {
     Wall,
     /// Milliseconds since the epoch.
     Virtual(Arc<AtomicI64>),
-    Accelerated(Arc<Mutex<Pace>>),
+    Accelerated(Arc<Mutex<AcceleratedTime>>),
 }
 
-/// Time that begins in the past and goes faster than the wall's while nobody is at work, until it has caught up.
+/// Time that starts in the past and runs `rate` times as fast as wall time until it has caught up. While a
+/// [`RealTimeGuard`] exists, it runs at the speed of wall time.
 #[derive(Debug)]
-struct Pace {
+struct AcceleratedTime {
     rate: u32,
-    /// How many are at work.
-    working: usize,
-    /// What the world's time was when the pace last changed.
+    /// Number of guards that exist.
+    guards: usize,
+    /// Simulated time at which the speed last changed.
     from: Timestamp,
     since: Instant,
 }
 
-/// While this lives, an accelerated clock goes as the wall's does.
+/// Guard: an accelerated clock runs at the speed of wall time while a guard exists.
 #[derive(Debug)]
-pub struct AtWork(Option<Arc<Mutex<Pace>>>);
+pub struct RealTimeGuard(Option<Arc<Mutex<AcceleratedTime>>>);
 
-/// The pace may change while somebody waits, so they look again after this long at the latest.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Longest sleep of an accelerated clock: the speed may change meanwhile, so sleepers compute the rest anew.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 impl WorldClock {
     pub fn wall() -> Self {
-        Self(Kind::Wall)
+        Self(ClockMode::Wall)
     }
 
     pub fn starting_at(start: Timestamp) -> Self {
-        Self(Kind::Virtual(Arc::new(AtomicI64::new(
+        Self(ClockMode::Virtual(Arc::new(AtomicI64::new(
             start.as_millisecond(),
         ))))
     }
 
-    /// Starts this much in the past and goes `rate` times as fast as the wall's time, except while somebody is
-    /// [`Self::at_work`]. It never gets ahead of the wall's, because clients would take fresh objects for objects of the
-    /// future.
+    /// Accelerated clock that starts `behind` in the past and runs `rate` times as fast as wall time, except while
+    /// [`Self::real_time`] guards exist. It never gets ahead of wall time: clients would take fresh objects for objects
+    /// of the future.
     pub fn accelerated(rate: u32, behind: SignedDuration) -> Self {
-        Self(Kind::Accelerated(Arc::new(Mutex::new(Pace {
-            rate,
-            working: 0,
-            from: wall().checked_sub(behind).unwrap_or(Timestamp::MIN),
-            since: Instant::now(),
-        }))))
+        Self(ClockMode::Accelerated(Arc::new(Mutex::new(
+            AcceleratedTime {
+                rate,
+                guards: 0,
+                from: wall().checked_sub(behind).unwrap_or(Timestamp::MIN),
+                since: Instant::now(),
+            },
+        ))))
     }
 
     pub fn is_virtual(&self) -> bool {
-        matches!(self.0, Kind::Virtual(_))
+        matches!(self.0, ClockMode::Virtual(_))
     }
 
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Kind::Wall => wall(),
-            Kind::Virtual(millis) => {
+            ClockMode::Wall => wall(),
+            ClockMode::Virtual(millis) => {
                 Timestamp::from_millisecond(millis.load(Ordering::SeqCst)).unwrap_or(Timestamp::MAX)
             }
-            Kind::Accelerated(pace) => lock(pace).now(),
+            ClockMode::Accelerated(time) => lock(time).now(),
         }
     }
 
-    /// Moves a virtual clock; others move by themselves.
+    /// Moves a virtual clock forward; has no effect on other clocks.
     pub fn advance(&self, by: SignedDuration) {
-        if let Kind::Virtual(millis) = &self.0 {
+        if let ClockMode::Virtual(millis) = &self.0 {
             let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
             millis.fetch_add(by, Ordering::SeqCst);
         }
     }
 
-    /// Lets an accelerated clock go as the wall's while the answer lives: what works under deadlines and leases has as
-    /// much time for it as it would have in earnest, however slow the machine is.
-    pub fn at_work(&self) -> AtWork {
-        let Kind::Accelerated(pace) = &self.0 else {
-            return AtWork(None);
+    /// Slows an accelerated clock down to wall time while the guard lives: work under deadlines and leases then has as
+    /// much time as in production, however slow the machine is.
+    pub fn real_time(&self) -> RealTimeGuard {
+        let ClockMode::Accelerated(time) = &self.0 else {
+            return RealTimeGuard(None);
         };
-        lock(pace).change(|pace| pace.working += 1);
-        AtWork(Some(pace.clone()))
+        lock(time).change(|time| time.guards += 1);
+        RealTimeGuard(Some(time.clone()))
     }
 
-    /// How long to sleep, as time goes now, before looking whether it is `when`.
+    /// Wall-clock duration to sleep before checking again whether `when` has come, at the clock's present speed.
     pub fn sleep_until(&self, when: Timestamp) -> Duration {
         let wait = Duration::try_from(when.duration_since(self.now())).unwrap_or_default();
         match &self.0 {
-            Kind::Wall | Kind::Virtual(_) => wait,
-            Kind::Accelerated(pace) => (wait / lock(pace).pace()).min(LOOK_AGAIN),
+            ClockMode::Wall | ClockMode::Virtual(_) => wait,
+            ClockMode::Accelerated(time) => (wait / lock(time).speed()).min(SLEEP_MAX),
         }
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RealTimeGuard {
     fn drop(&mut self) {
-        if let Some(pace) = &self.0 {
-            lock(pace).change(|pace| pace.working = pace.working.saturating_sub(1));
+        if let Some(time) = &self.0 {
+            lock(time).change(|time| time.guards = time.guards.saturating_sub(1));
         }
     }
 }
 
-impl Pace {
-    fn pace(&self) -> u32 {
-        if self.working == 0 {
+impl AcceleratedTime {
+    fn speed(&self) -> u32 {
+        if self.guards == 0 {
             self.rate.max(1)
         } else {
             1
@@ -121,10 +125,10 @@ impl Pace {
     }
 
     fn now(&self) -> Timestamp {
-        let gone = self.since.elapsed().saturating_mul(self.pace());
-        let gone = SignedDuration::try_from(gone).unwrap_or(SignedDuration::MAX);
-        let ahead = self.from.checked_add(gone).unwrap_or(Timestamp::MAX);
-        // What was told once is not taken back, also if somebody sets the wall's clock.
+        let elapsed = self.since.elapsed().saturating_mul(self.speed());
+        let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
+        let ahead = self.from.checked_add(elapsed).unwrap_or(Timestamp::MAX);
+        // The clock never goes back, not even if the wall clock is set back.
         ahead.min(wall().max(self.from))
     }
 
@@ -143,8 +147,8 @@ fn wall() -> Timestamp {
     Timestamp::now()
 }
 
-fn lock(pace: &Mutex<Pace>) -> MutexGuard<'_, Pace> {
-    pace.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(time: &Mutex<AcceleratedTime>) -> MutexGuard<'_, AcceleratedTime> {
+    time.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -156,26 +160,26 @@ mod tests {
     }
 
     #[test]
-    fn an_accelerated_clock_goes_as_the_walls_while_somebody_works() {
+    fn accelerated_clock_runs_at_wall_speed_while_guarded() {
         let clock = WorldClock::accelerated(1_000_000, SignedDuration::from_hours(24 * 365));
         let start = clock.now();
         pause();
         assert!(clock.now().duration_since(start) >= SignedDuration::from_secs(1_000));
 
-        let (one, other) = (clock.at_work(), clock.at_work());
+        let (first, second) = (clock.real_time(), clock.real_time());
         let (begun, at) = (Instant::now(), clock.now());
-        drop(one);
+        drop(first);
         pause();
-        // However slow this machine is, as much time has gone here as there.
+        // The clock advances at most as fast as the machine's own, however slow the machine is.
         assert!(clock.now().duration_since(at).unsigned_abs() <= begun.elapsed());
 
-        drop(other);
+        drop(second);
         pause();
         assert!(clock.now().duration_since(at) >= SignedDuration::from_secs(1_000));
     }
 
     #[test]
-    fn an_accelerated_clock_does_not_get_ahead_of_the_wall() {
+    fn accelerated_clock_does_not_overtake_wall_time() {
         let begun = wall();
         let clock = WorldClock::accelerated(1_000_000, SignedDuration::from_secs(10));
         pause();
@@ -184,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn sleepers_look_again_because_the_pace_may_change() {
+    fn sleeps_are_bounded_because_the_speed_may_change() {
         let clock = WorldClock::accelerated(20, SignedDuration::from_hours(1));
         let far = clock.now() + SignedDuration::from_hours(1);
-        assert_eq!(clock.sleep_until(far), LOOK_AGAIN);
+        assert_eq!(clock.sleep_until(far), SLEEP_MAX);
         assert_eq!(clock.sleep_until(Timestamp::MIN), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! Refusals as the API server words them: every error is a `Status` object with an HTTP code.
+//! Errors of the API server: each is a `Status` object with an HTTP code and Kubernetes' wording.
 
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -7,7 +7,7 @@ use thiserror::Error;
 #[error("{message}")]
 pub struct ApiError {
     pub code: u16,
-    /// The machine-readable word of `metav1.Status`, such as `NotFound`.
+    /// Machine-readable reason of `metav1.Status`, such as `NotFound`.
     pub reason: &'static str,
     pub message: String,
     pub details: Option<Value>,
@@ -16,12 +16,12 @@ pub struct ApiError {
 
 pub type ApiResult<T> = Result<T, ApiError>;
 
-/// One entry of a 422 answer.
+/// Cause in the details of a 422 response.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldError {
-    /// `FieldValueRequired`, `FieldValueInvalid`, …
+    /// Machine-readable reason: `FieldValueRequired`, `FieldValueInvalid`, …
     pub reason: &'static str,
-    /// For people; starts with the kind of fault, as Kubernetes writes it.
+    /// Human-readable message; starts with the type of the error, as in Kubernetes.
     pub message: String,
     pub field: String,
 }
@@ -40,7 +40,7 @@ impl FieldError {
         Self::new("FieldValueInvalid", field, suffixed(&shown, detail))
     }
 
-    /// A rule over a value that does not hold; the value is shown if it is small.
+    /// Failed validation rule; the message shows the value if it is a scalar.
     pub fn rule(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         if value.is_object() || value.is_array() {
             Self::new(
@@ -53,7 +53,7 @@ impl FieldError {
         }
     }
 
-    /// A value of the wrong JSON type.
+    /// Value of the wrong JSON type.
     pub fn type_invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
         let shown = format!("Invalid value: {}", shown(value));
         Self::new("FieldValueTypeInvalid", field, suffixed(&shown, detail))
@@ -118,7 +118,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Which object an error speaks of.
+/// Object that an error is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub group: &'a str,
@@ -128,7 +128,7 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// `pods` or `deployments.apps`.
+    /// Resource with its group: `pods` or `deployments.apps`.
     fn qualified_resource(&self) -> String {
         qualified(self.resource, self.group)
     }
@@ -182,7 +182,7 @@ impl Subject<'_> {
     pub fn invalid(&self, errors: &[FieldError]) -> ApiError {
         let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let list = match shown.as_slice() {
-            [one] => one.clone(),
+            [single] => single.clone(),
             many => format!("[{}]", many.join(", ")),
         };
         let message = format!(
@@ -246,7 +246,7 @@ impl ApiError {
         Self::new(401, "Unauthorized", "Unauthorized")
     }
 
-    /// The history or list asked for is gone: list again.
+    /// 410: the requested resource version is no longer available, and the client must list again.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
@@ -276,7 +276,7 @@ impl ApiError {
         self
     }
 
-    /// The `metav1.Status` object that goes over the wire.
+    /// `metav1.Status` object as sent to the client.
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",

@@ -1,44 +1,44 @@
-//! Faults on demand: what real API servers do now and then, when a test asks for it.
+//! Fault injection: failures that real API servers show occasionally, on request of a test.
 
 use std::time::Duration;
 
 use crate::error::ApiError;
 
-/// Which requests fail, how, and how often.
+/// Fault: which requests it hits, its effect, and how often.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`; `None` is any.
+    /// Verb: `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `None` matches any.
     pub verb: Option<String>,
-    /// Plural name, with the subresource if it is one: `pods`, `pods/eviction`; `None` is any.
+    /// Plural resource name, with the subresource if there is one: `pods`, `pods/eviction`; `None` matches any.
     pub resource: Option<String>,
     pub name: Option<String>,
     pub effect: Effect,
-    /// Matching requests that are hit; after that the fault is over.
+    /// Number of matching requests that are hit before the fault ends.
     pub times: u32,
 }
 
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Nothing is done, and the error is the answer.
+    /// The request is not executed, and this error is returned.
     Refuse(ApiError),
-    /// The request is done, and the client never learns: it gets a 500.
+    /// The request is executed, and the client gets a 500.
     LoseAnswer,
-    /// The request is done after this time.
+    /// The request is executed after this delay.
     Delay(Duration),
-    /// A watch ends as soon as it has begun, as servers end those of clients that they take for slow.
+    /// A watch ends as soon as it has begun, as servers end the watches of slow clients.
     EndAtOnce,
-    /// The answer comes byte by byte, so long apart.
+    /// The response is sent byte by byte, with this pause between bytes.
     Drip(Duration),
-    /// The answer is text that never ends, and has no second line.
+    /// The response is an endless text without a second line.
     Endless,
-    /// The answer is a small file that unpacks to so many MiB.
+    /// The response is a small compressed body that unpacks to this many MiB.
     Unpacks(usize),
-    /// The answer is this text, with the code of success.
+    /// The response is this text, with a success code.
     Answer(String),
 }
 
 impl Fault {
-    /// A fault that hits every request this often.
+    /// Fault that hits the next `times` requests.
     pub fn new(effect: Effect, times: u32) -> Self {
         Self {
             verb: None,
@@ -82,7 +82,7 @@ impl Fault {
 }
 
 impl Effect {
-    /// 429, as priority and fairness answers.
+    /// 429, as from API priority and fairness.
     pub fn throttle(retry_after_seconds: u32) -> Self {
         Self::Refuse(ApiError::too_many_requests(
             "too many requests, please try again later",
@@ -90,7 +90,7 @@ impl Effect {
         ))
     }
 
-    /// 500, as a server in trouble answers.
+    /// 500, an internal error of the server.
     pub fn internal_error() -> Self {
         Self::Refuse(ApiError::internal(
             "Internal error occurred: etcdserver: request timed out",
@@ -113,7 +113,7 @@ impl Effect {
         ))
     }
 
-    /// 503, as a load balancer without a server answers.
+    /// 503, as from a load balancer without healthy targets.
     pub fn unavailable() -> Self {
         Self::Refuse(ApiError::new(
             503,

@@ -1,17 +1,17 @@
-//! Reading and changing JSON by path: Kubernetes objects are kept as `serde_json::Value`.
+//! Access to JSON by path: Kubernetes objects are kept as `serde_json::Value`.
 
 use serde_json::{Map, Value};
 
 const NULL: &Value = &Value::Null;
 
-/// The value at a path of field names; `null` where a step is missing.
+/// Value at a path of field names; `null` where a field is missing.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
     path.iter()
         .try_fold(value, |value, field| value.get(field))
         .unwrap_or(NULL)
 }
 
-/// The string at a path; empty where there is none.
+/// String at a path; empty where there is none.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).as_str().unwrap_or_default()
 }
@@ -24,12 +24,12 @@ pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
     at(value, path).as_bool().unwrap_or(false)
 }
 
-/// The elements of the array at a path; empty where there is none.
+/// Elements of the array at a path; empty where there is none.
 pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The entries of the object at a path, as strings; other values are left out.
+/// String entries of the object at a path; entries of other types are omitted.
 pub(crate) fn strings<'a>(
     value: &'a Value,
     path: &[&str],
@@ -41,7 +41,7 @@ pub(crate) fn strings<'a>(
         .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// The object at a path, made where it is missing or something else.
+/// Object at a path, created where it is missing or of another type.
 pub(crate) fn object_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let here = as_object_mut(value);
     match path.split_first() {
@@ -62,7 +62,7 @@ fn as_object_mut(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Sets the last field of a path, making the objects on the way.
+/// Sets the last field of a path, and creates missing objects along it.
 pub(crate) fn set(value: &mut Value, path: &[&str], new: impl Into<Value>) {
     if let Some((field, parents)) = path.split_last() {
         object_mut(value, parents).insert((*field).to_owned(), new.into());
@@ -76,7 +76,7 @@ pub(crate) fn set_default(value: &mut Value, path: &[&str], default: impl Into<V
     }
 }
 
-/// Takes the last field of a path away; makes nothing on the way.
+/// Removes the last field of a path; creates no objects along it.
 pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     let (field, parents) = path.split_last()?;
     let parent = parents
@@ -85,7 +85,7 @@ pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
     parent.as_object_mut()?.remove(*field)
 }
 
-/// Makes the value at a path what it is in another object, absence included.
+/// Copies the value at a path to another object; removes it there if it is absent.
 pub(crate) fn copy(from: &Value, to: &mut Value, path: &[&str]) {
     let value = at(from, path);
     if value.is_null() {
@@ -95,7 +95,7 @@ pub(crate) fn copy(from: &Value, to: &mut Value, path: &[&str]) {
     }
 }
 
-/// The mutable elements of the array at a path; empty where there is none.
+/// Mutable elements of the array at a path; empty where there is none.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut [Value] {
     path.iter()
         .try_fold(value, |value, field| value.get_mut(field))
@@ -103,7 +103,7 @@ pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut [Val
         .map_or(&mut [], Vec::as_mut_slice)
 }
 
-/// The array at a path, made where it is missing or something else.
+/// Array at a path, created where it is missing or of another type.
 pub(crate) fn array_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Vec<Value>> {
     let (field, parents) = path.split_last()?;
     let slot = object_mut(value, parents)
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn missing_steps_read_as_nothing() {
+    fn missing_fields_read_as_empty() {
         let value = json!({"spec": {"replicas": 3, "names": ["a"]}});
         assert_eq!(integer(&value, &["spec", "replicas"]), Some(3));
         assert_eq!(text(&value, &["spec", "nodeName"]), "");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_makes_the_way_and_removing_does_not() {
+    fn set_creates_parents_and_remove_does_not() {
         let mut value = json!({});
         set(&mut value, &["metadata", "labels", "a/b"], "c");
         assert_eq!(value, json!({"metadata": {"labels": {"a/b": "c"}}}));

@@ -1,16 +1,16 @@
-//! The embedded world: a simulated cluster that speaks Kubernetes' wire protocol on localhost, so that `kubectl`, the
-//! relay and the functions work against it as against a real one.
+//! Simulated cluster that serves Kubernetes' wire protocol on localhost, so that `kubectl`, the relay and the functions
+//! work against it as against a real cluster.
 //!
-//! [`Sandbox`] serves a [`World`] over HTTP and lets it act by the wall clock, by a faster one, or when told. Below that
-//! everything is pure and works in turns: [`store`] keeps objects, [`server`] has the API server's rules,
-//! [`controllers`] stand in for scheduler, kubelets and the control plane's controllers.
+//! [`Sandbox`] serves a [`World`] over HTTP and advances it by the wall clock, by an accelerated clock, or on request.
+//! The layers below are pure: [`store`] keeps objects, [`server`] implements the rules of the API server,
+//! [`controllers`] simulates the scheduler, the kubelets and the control plane's controllers.
 //!
-//! It simulates what decides about nodes and pods, and leaves out what does not: containers have no logs and cannot be
-//! entered, services carry no traffic, nobody preempts, scales by load or admits by webhook.
+//! The simulation covers what decides about nodes and pods. It has no container logs or exec, no service traffic, no
+//! preemption, no autoscaling by load and no admission webhooks.
 //!
-//! For demonstrations and tests only. It may use tokio, axum and `k8s-openapi`, and implement `ports`; it must never
-//! depend on an AWS SDK, on a Kubernetes client outside of tests, or on what decides (scheduling, planner): the world
-//! must not share its mistakes with those who act in it.
+//! For demonstrations and tests only. The crate may use tokio, axum and `k8s-openapi`, and implement `ports`. It must
+//! never depend on an AWS SDK, on a Kubernetes client outside of tests, or on the crates that decide (scheduling,
+//! planner): a simulation that shared their code would share their mistakes.
 
 mod access;
 mod clock;
@@ -30,7 +30,7 @@ pub mod store;
 mod world;
 
 pub use access::UsedAccess;
-pub use clock::{AtWork, WorldClock};
+pub use clock::{RealTimeGuard, WorldClock};
 pub use controllers::{KubeletOptions, NodeJoin};
 pub use sandbox::{
     Credential, NEWEST_KUBERNETES, OLDEST_KUBERNETES, Sandbox, SandboxOptions, StartError,

@@ -28,7 +28,7 @@ use crate::{
     world::{World, WorldOptions},
 };
 
-/// A running world with its API server on 127.0.0.1.
+/// Running simulation with its API server on 127.0.0.1.
 #[derive(Debug)]
 pub struct Sandbox {
     pub(crate) shared: Arc<Shared>,
@@ -42,31 +42,31 @@ pub struct Sandbox {
 pub struct SandboxOptions {
     pub world: WorldOptions,
     pub clock: WorldClock,
-    /// 0 takes a free port.
+    /// Port to listen on; 0 takes a free one.
     pub port: u16,
-    /// Who may come in; empty lets everybody in as administrator.
+    /// Accepted credentials; if empty, every request is accepted as administrator.
     pub credentials: Vec<Credential>,
-    /// How often watches that asked for bookmarks get one.
+    /// Interval between bookmarks on watches that asked for them.
     pub bookmark_interval: Duration,
     /// Whether watches may ask for `sendInitialEvents`.
     pub streaming_lists: bool,
-    /// Whether watches are compressed for clients that can read that, piece by piece.
+    /// Whether watches are compressed, chunk by chunk, for clients that accept it.
     pub compressed_watches: bool,
-    /// The minor version that the server says it has, and whose discovery it serves.
+    /// Kubernetes minor version that the server reports, and whose discovery format it serves.
     pub kubernetes_minor: u32,
 }
 
-/// The newest minor version whose behaviour the server follows.
+/// Newest minor version whose behaviour the server follows.
 pub const NEWEST_KUBERNETES: u32 = 37;
-/// The oldest one that is supported.
+/// Oldest supported minor version.
 pub const OLDEST_KUBERNETES: u32 = 29;
 
-/// A bearer token and whose it is.
+/// Bearer token and the user that it authenticates.
 #[derive(Clone, Debug)]
 pub struct Credential {
     pub token: String,
     pub user: String,
-    /// `system:masters` may do everything; others what RBAC objects allow.
+    /// Groups of the user. `system:masters` may do everything; other groups have the rights of their RBAC objects.
     pub groups: Vec<String>,
 }
 
@@ -133,22 +133,22 @@ impl Sandbox {
         })
     }
 
-    /// `http://127.0.0.1:<port>`; the same port also speaks TLS.
+    /// `http://127.0.0.1:<port>`; the same port also serves TLS.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// `https://127.0.0.1:<port>`, under a certificate signed by [`Self::authority_pem`].
+    /// `https://127.0.0.1:<port>`, with a certificate signed by [`Self::authority_pem`].
     pub fn tls_url(&self) -> String {
         format!("https://{}", self.address)
     }
 
-    /// The certificate authority of this run.
+    /// Certificate authority of this run.
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
     }
 
-    /// The first credential's token; empty if none is needed.
+    /// Token of the first credential; empty if none is required.
     pub fn token(&self) -> &str {
         self.shared
             .credentials
@@ -156,9 +156,9 @@ impl Sandbox {
             .map_or("", |credential| &credential.token)
     }
 
-    /// A kubeconfig for the first credential.
+    /// Kubeconfig for the first credential.
     pub fn kubeconfig_yaml(&self) -> String {
-        // Over TLS, because kubectl keeps its token to itself otherwise.
+        // The URL is HTTPS because kubectl sends tokens over TLS only.
         let (url, token) = (self.tls_url(), self.token());
         let authority = STANDARD.encode(&self.authority_pem);
         format!(
@@ -169,7 +169,7 @@ impl Sandbox {
         )
     }
 
-    /// The account beside the cluster, as turns see it.
+    /// Simulated AWS account of the cluster, through the ports of turns.
     pub fn account(&self) -> Ec2 {
         let authority = self.authority_pem.clone();
         Ec2::new(self.shared.clone(), self.tls_url(), authority)
@@ -179,19 +179,19 @@ impl Sandbox {
         self.shared.now()
     }
 
-    /// Lets everybody act who has something to do now: under a virtual clock nobody does so unasked.
+    /// Runs every component that has work at the present time; under a virtual clock nothing else does.
     pub fn settle(&self) {
         self.shared.write(World::step);
     }
 
-    /// Moves a virtual clock, from one thing to do to the next, so that everything happens at its time.
+    /// Advances a virtual clock from one due time to the next, so that everything happens at its own time.
     pub fn advance(&self, by: SignedDuration) {
         let clock = &self.shared.clock;
         let end = clock.now().checked_add(by).unwrap_or(Timestamp::MAX);
         loop {
             let due = self.shared.write(World::step);
             let now = clock.now();
-            let soonest = now.checked_add(LEAST_HOP).unwrap_or(end).min(end);
+            let soonest = now.checked_add(STEP_MIN).unwrap_or(end).min(end);
             let next = due.unwrap_or(end).clamp(soonest, end);
             clock.advance(next.duration_since(now));
             if next == end {
@@ -201,39 +201,39 @@ impl Sandbox {
         }
     }
 
-    /// Looks at or changes the world from within.
+    /// Reads or changes the simulation directly.
     pub fn with<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
         let result = self.shared.write(act);
-        self.shared.nudge();
+        self.shared.wake();
         result
     }
 
-    /// Starts a machine that joins as a node after a while.
+    /// Starts a machine that joins as a node after a delay.
     pub fn join_node(&self, join: NodeJoin, delay: SignedDuration) {
         self.with(|world, now| world.join_node(join, delay, now));
     }
 
-    /// Takes a node's machine away, as when its instance ends. Whether it had one.
-    pub fn lose_node(&self, name: &str) -> bool {
-        self.with(|world, _| world.lose_node(name))
+    /// Stops the machine of a node, as when its instance ends. Returns whether it existed.
+    pub fn stop_machine(&self, name: &str) -> bool {
+        self.with(|world, _| world.stop_machine(name))
     }
 
-    /// Lets coming requests fail.
+    /// Adds a fault for coming requests.
     pub fn inject(&self, fault: Fault) {
         lock(&self.shared.faults).push(fault);
     }
 
-    /// How many faults still wait for a request to hit.
+    /// Number of faults that no request has met yet.
     pub fn pending_faults(&self) -> usize {
         lock(&self.shared.faults).len()
     }
 
-    /// Takes all faults back.
+    /// Removes all faults.
     pub fn clear_faults(&self) {
         lock(&self.shared.faults).clear();
     }
 
-    /// Ends every watch with a plain end of stream, as servers do to clients that fall behind and when they restart.
+    /// Ends every watch with a plain end of stream, as servers do at a restart and with clients that fall behind.
     pub fn end_watches(&self) {
         self.shared.watch_ends.send_modify(|count| *count += 1);
     }
@@ -242,7 +242,7 @@ impl Sandbox {
     pub async fn stop(mut self) {
         self.halt();
         for task in self.tasks.drain(..) {
-            // A task that panicked has said so on standard error.
+            // A task that panicked has reported it on standard error.
             drop(task.await);
         }
     }
@@ -261,7 +261,7 @@ impl Drop for Sandbox {
 
 async fn serve(listener: Listener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
     let stop = async move {
-        // An error means that the sandbox itself is gone.
+        // An error means that the sandbox itself was dropped.
         drop(stopped.wait_for(|stopped| *stopped).await);
     };
     // Serving ends only by the signal: accept errors are retried inside.
@@ -272,12 +272,12 @@ async fn serve(listener: Listener, router: axum::Router, mut stopped: watch::Rec
     );
 }
 
-/// Under a virtual clock something new can be due this much later at the earliest.
-const LEAST_HOP: SignedDuration = SignedDuration::from_millis(1);
-/// Writes within this time are answered by one step.
+/// Smallest advance of a virtual clock between two steps.
+const STEP_MIN: SignedDuration = SignedDuration::from_millis(1);
+/// Time within which writes are batched into one step.
 const STEP_DELAY: Duration = Duration::from_millis(5);
 
-/// Lets the world act as time goes by: after every write, and when something is due.
+/// Advances the simulation in real time: after every write, and when something is due.
 async fn drive(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let mut writes = shared.subscribe();
     loop {
@@ -287,14 +287,14 @@ async fn drive(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
         tokio::select! {
             _ = stopped.wait_for(|stopped| *stopped) => return,
             _ = writes.changed() => {}
-            () = shared.nudge.notified() => {}
+            () = shared.wake.notified() => {}
             () = tokio::time::sleep(wait.max(STEP_DELAY)) => {}
         }
         tokio::time::sleep(STEP_DELAY).await;
     }
 }
 
-/// What requests, controllers and the owner of the sandbox share.
+/// State shared by requests, controllers and the owner of the sandbox.
 #[derive(Debug)]
 pub(crate) struct Shared {
     world: Mutex<World>,
@@ -302,11 +302,11 @@ pub(crate) struct Shared {
     credentials: Vec<Credential>,
     accesses: Mutex<BTreeSet<UsedAccess>>,
     faults: Mutex<Vec<Fault>>,
-    /// The revision of the last write.
+    /// Revision of the last write.
     writes: watch::Sender<u64>,
     watch_ends: watch::Sender<u64>,
-    /// Something changed that is not in the store.
-    nudge: Notify,
+    /// Signals changes that are not in the store.
+    wake: Notify,
     bookmark_interval: Duration,
     streaming_lists: bool,
     compressed_watches: bool,
@@ -324,7 +324,7 @@ impl Shared {
             faults: Mutex::new(Vec::new()),
             writes: watch::Sender::new(0),
             watch_ends: watch::Sender::new(0),
-            nudge: Notify::new(),
+            wake: Notify::new(),
             bookmark_interval: options.bookmark_interval,
             streaming_lists: options.streaming_lists,
             compressed_watches: options.compressed_watches,
@@ -336,11 +336,11 @@ impl Shared {
         self.clock.now()
     }
 
-    pub(crate) fn read<T>(&self, look: impl FnOnce(&World) -> T) -> T {
-        look(&lock(&self.world))
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
+        read(&lock(&self.world))
     }
 
-    /// Changes the world, and tells watches if it changed.
+    /// Changes the simulation, and notifies watches if the store changed.
     pub(crate) fn write<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
         let mut world = lock(&self.world);
         let before = world.server.store.revision();
@@ -353,16 +353,16 @@ impl Shared {
         result
     }
 
-    /// Lets the world look whether there is something to do.
-    pub(crate) fn nudge(&self) {
-        self.nudge.notify_one();
+    /// Makes the simulation check for work.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
     }
 
     pub(crate) fn credentials(&self) -> &[Credential] {
         &self.credentials
     }
 
-    pub(crate) fn note_access(&self, access: UsedAccess) {
+    pub(crate) fn record_access(&self, access: UsedAccess) {
         lock(&self.accesses).insert(access);
     }
 
@@ -394,7 +394,7 @@ impl Shared {
         self.compressed_watches
     }
 
-    /// The fault that hits this request, if any.
+    /// Takes the fault that hits this request, if any.
     pub(crate) fn next_fault(
         &self,
         verb: &str,

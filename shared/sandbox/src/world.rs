@@ -9,7 +9,7 @@ use crate::{
     store::HISTORY_LIMIT,
 };
 
-/// The whole simulated world: one API server, everything that acts on it, and the account its nodes come from.
+/// Simulation: the API server, the components that act on it, and the AWS account that its nodes come from.
 #[derive(Debug)]
 pub struct World {
     pub server: ApiServer,
@@ -18,12 +18,12 @@ pub struct World {
     pub account: Account,
 }
 
-/// What a world is made with.
+/// Configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Unique identifiers and generated names follow from it.
+    /// Seed of unique identifiers and generated names.
     pub seed: u64,
-    /// Events kept per kind; older resource versions answer 410.
+    /// Events kept per kind; requests for older resource versions fail with 410.
     pub history_limit: usize,
     pub kubelet: KubeletOptions,
     pub account: AccountOptions,
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Lets everybody act who has something to do; answers with the time of the next thing to do.
+    /// Runs every component that has work; returns the time at which one becomes due.
     pub fn step(&mut self, now: Timestamp) -> Option<Timestamp> {
         let in_account = self.account.step(&mut self.machines, now);
         let in_cluster = self
@@ -59,14 +59,14 @@ impl World {
         [in_account, in_cluster].into_iter().flatten().min()
     }
 
-    /// Starts a machine that joins as a node after a while.
+    /// Starts a machine that joins as a node after a delay.
     pub fn join_node(&mut self, join: NodeJoin, delay: SignedDuration, now: Timestamp) {
         let joins_at = now.checked_add(delay).unwrap_or(now);
         self.machines.start(join, joins_at);
     }
 
-    /// Takes a node's machine away. Whether it had one.
-    pub fn lose_node(&mut self, name: &str) -> bool {
+    /// Stops the machine of a node. Returns whether it existed.
+    pub fn stop_machine(&mut self, name: &str) -> bool {
         self.machines.stop(name)
     }
 }

@@ -14,11 +14,11 @@ use crate::{
     store::{Object, ObjectKey, TableId},
 };
 
-/// Works out how many pods each PodDisruptionBudget can spare.
+/// Disruption controller: computes how many pods each PodDisruptionBudget allows to be evicted.
 #[derive(Debug)]
 pub(super) struct Budgets;
 
-/// How long a budget remembers a pod that it let go but that is still there.
+/// Time after which an evicted pod that still exists no longer counts as disrupted.
 const DISRUPTED_POD_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
 impl Controller for Budgets {
@@ -110,7 +110,7 @@ fn report(
     Ok(forgets.min())
 }
 
-/// Pods that were let go and have not ended yet, with the time of the eviction.
+/// Names of the pods that were evicted and have not ended yet, with the time of the eviction.
 fn still_disrupted(
     now: Timestamp,
     budget: &Object,
@@ -129,7 +129,7 @@ fn still_disrupted(
         .collect()
 }
 
-/// How many pods there should be, and how many of them must be healthy.
+/// Returns the number of expected pods, and how many of them must be healthy.
 fn expectation(client: &Client<'_>, budget: &Object, pods: &[&Arc<Object>]) -> (i64, i64) {
     let count = i64::try_from(pods.len()).unwrap_or(i64::MAX);
     let at = |field: &str| json::at(budget.value(), &["spec", field]);
@@ -146,7 +146,7 @@ fn expectation(client: &Client<'_>, budget: &Object, pods: &[&Arc<Object>]) -> (
     (count, share(least, count, Rounding::Up).unwrap_or(1))
 }
 
-/// The replicas wanted by the workloads of these pods; pods without one count as themselves.
+/// Sum of the replicas of the pods' workloads; a pod without a workload counts as one.
 fn workload_scale(client: &Client<'_>, pods: &[&Arc<Object>]) -> i64 {
     let mut workloads: BTreeSet<(TableId, ObjectKey)> = BTreeSet::new();
     let mut alone = 0;
@@ -172,7 +172,7 @@ fn workload(client: &Client<'_>, pod: &Object) -> Option<(TableId, ObjectKey)> {
     Some(controller(&set).unwrap_or((table, key)))
 }
 
-/// The ReplicaSet or Deployment that controls an object.
+/// Returns the ReplicaSet or Deployment that controls an object.
 fn controller(object: &Object) -> Option<(TableId, ObjectKey)> {
     let owner = json::items(object.value(), &["metadata", "ownerReferences"])
         .iter()

@@ -12,7 +12,7 @@ use crate::{
     store::{Object, ObjectKey, TableId},
 };
 
-/// The world as one controller's turn sees it.
+/// Access of one controller run to the simulated cluster.
 #[derive(Debug)]
 pub(crate) struct Client<'a> {
     pub(crate) server: &'a mut ApiServer,
@@ -20,7 +20,7 @@ pub(crate) struct Client<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Events of one kind about one object within this time are counted, not repeated.
+/// Interval within which equal events about an object are counted instead of repeated.
 const EVENT_SERIES: SignedDuration = SignedDuration::from_mins(10);
 
 impl<'a> Client<'a> {
@@ -44,13 +44,13 @@ impl<'a> Client<'a> {
         self.server.store.all(table).cloned().collect()
     }
 
-    /// Objects of a table that name this one as an owner.
+    /// Objects of a table that list `owner` in their owner references.
     pub(crate) fn dependents(&self, table: &TableId, owner: &Object) -> Vec<Arc<Object>> {
-        let places = self.server.store.dependents(owner.uid());
-        places
+        let object_refs = self.server.store.dependents(owner.uid());
+        object_refs
             .iter()
-            .filter(|(place, _)| place == table)
-            .filter_map(|(place, key)| self.get(place, key))
+            .filter(|(object_ref, _)| object_ref == table)
+            .filter_map(|(object_ref, key)| self.get(object_ref, key))
             .collect()
     }
 
@@ -74,7 +74,7 @@ impl<'a> Client<'a> {
         Ok(written.object)
     }
 
-    /// Changes an object; one that is gone by now is left in peace.
+    /// Changes an object; succeeds without effect if the object no longer exists.
     pub(crate) fn change(
         &mut self,
         table: &TableId,
@@ -84,15 +84,15 @@ impl<'a> Client<'a> {
     ) -> ApiResult<()> {
         let kind = self.kind(table)?;
         let changed = self.server.modify(&kind, key, part, self.now, change);
-        forgive_absence(changed.map(drop))
+        ignore_not_found(changed.map(drop))
     }
 
-    /// Deletes an object, with the grace that it has itself.
+    /// Deletes an object with its own grace period.
     pub(crate) fn delete(&mut self, table: &TableId, key: &ObjectKey) -> ApiResult<()> {
         self.delete_with(table, key, &DeleteOptions::default())
     }
 
-    /// Deletes an object at once.
+    /// Deletes an object without a grace period.
     pub(crate) fn delete_now(&mut self, table: &TableId, key: &ObjectKey) -> ApiResult<()> {
         let options = DeleteOptions {
             grace_period_seconds: Some(0),
@@ -109,10 +109,10 @@ impl<'a> Client<'a> {
     ) -> ApiResult<()> {
         let kind = self.kind(table)?;
         let deleted = self.server.delete(&kind, key, options, self.now);
-        forgive_absence(deleted.map(drop))
+        ignore_not_found(deleted.map(drop))
     }
 
-    /// Tells users what happened to an object; repetitions are counted.
+    /// Emits an event about an object; increases the count of an equal recent one.
     pub(crate) fn record(
         &mut self,
         about: &Object,
@@ -178,14 +178,14 @@ impl Severity {
     }
 }
 
-fn forgive_absence(result: ApiResult<()>) -> ApiResult<()> {
+fn ignore_not_found(result: ApiResult<()>) -> ApiResult<()> {
     match result {
         Err(ApiError { code: 404, .. }) => Ok(()),
         other => other,
     }
 }
 
-/// Sixteen hex digits that are the same for the same words about the same object.
+/// Returns 16 hex digits that identify events of equal reason and message about one object.
 fn series(about: &Object, reason: &str, message: &str) -> String {
     let digest = super::owned::fnv(&[about.uid(), reason, message]);
     format!("{digest:016x}")

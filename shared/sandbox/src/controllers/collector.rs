@@ -8,14 +8,15 @@ use crate::{
     error::ApiResult,
     json,
     server::{CLEANUP_FINALIZER, FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Part},
-    store::{Object, ObjectKey, Place, Start, TableId},
+    store::{Object, ObjectKey, ObjectRef, Start, TableId},
 };
 
-/// Removes what is left behind: objects whose owners are gone, and the contents of namespaces and definitions that end.
+/// Garbage collector: deletes objects whose owners are gone, and the contents of namespaces and
+/// CustomResourceDefinitions that are being deleted.
 #[derive(Debug)]
-pub(super) struct Collector;
+pub(super) struct GarbageCollector;
 
-impl Controller for Collector {
+impl Controller for GarbageCollector {
     fn name(&self) -> &'static str {
         "garbage-collector"
     }
@@ -33,15 +34,15 @@ impl Controller for Collector {
     }
 }
 
-/// Deletes objects all of whose owners are gone.
+/// Deletes objects whose owners are all gone.
 fn collect_orphans(client: &mut Client<'_>) -> ApiResult<()> {
-    let suspects: Vec<Place> = client.server.store.take_suspects().collect();
-    for (table, key) in suspects {
+    let possible_orphans: Vec<ObjectRef> = client.server.store.take_possible_orphans().collect();
+    for (table, key) in possible_orphans {
         let Some(object) = client.get(&table, &key) else {
             continue;
         };
         let store = &client.server.store;
-        let has_owner = object.owner_uids().any(|uid| store.is_living(uid));
+        let has_owner = object.owner_uids().any(|uid| store.exists(uid));
         let is_owned = object.owner_uids().next().is_some();
         if is_owned && !has_owner && !object.is_terminating() {
             client.delete(&table, &key)?;
@@ -50,9 +51,9 @@ fn collect_orphans(client: &mut Client<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-/// Owners that wait for their dependents: to be gone, or to be set free.
+/// Removes the `foregroundDeletion` and `orphan` finalizers of owners whose dependents are gone or detached.
 fn release_owners(client: &mut Client<'_>) -> ApiResult<()> {
-    let waiting: Vec<(Place, Arc<Object>)> = client
+    let waiting: Vec<(ObjectRef, Arc<Object>)> = client
         .server
         .store
         .terminating()

@@ -19,14 +19,14 @@ use crate::{
     store::{Object, TableId},
 };
 
-/// Keeps one pod of each DaemonSet on every node that fits.
+/// DaemonSet controller: keeps one pod of each DaemonSet on every node that admits it.
 #[derive(Debug)]
 pub(super) struct DaemonSets;
 
 const COMPONENT: &str = "daemonset-controller";
 const HASH_LABEL: &str = "controller-revision-hash";
 
-/// Taints that daemons tolerate without being told (Kubernetes: "Taints and tolerations" of DaemonSets).
+/// Taints that every daemon pod tolerates (Kubernetes: "Taints and tolerations" of DaemonSets).
 const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -36,7 +36,7 @@ const TOLERATED: &[(&str, &str)] = &[
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-/// Where a pod says which nodes it must have.
+/// Path of a pod's required node affinity terms.
 const NODE_TERMS: [&str; 5] = [
     "spec",
     "affinity",
@@ -74,7 +74,7 @@ impl Controller for DaemonSets {
     }
 }
 
-/// The pod that a DaemonSet wants on every node that admits it.
+/// Pod of a DaemonSet before it is pinned to a node.
 fn unpinned(set: &Object) -> Value {
     let template = json::at(set.value(), &["spec", "template"]);
     let mut pod = pod_from_template(set, template);
@@ -91,7 +91,7 @@ fn unpinned(set: &Object) -> Value {
     pod
 }
 
-/// The same for one node: pinned there by name.
+/// Pod of a DaemonSet, pinned to a node by a `metadata.name` match field.
 fn daemon(set: &Object, node: &str) -> Value {
     let mut pod = unpinned(set);
     let pinned = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
@@ -106,14 +106,14 @@ fn daemon(set: &Object, node: &str) -> Value {
     pod
 }
 
-/// The nodes that a DaemonSet wants its pods on.
+/// Names of the nodes that admit the pods of a DaemonSet.
 fn wanted<'n>(set: &Object, nodes: &'n [NodeInfo]) -> BTreeSet<&'n str> {
     let daemon = PodInfo::of_spec(&unpinned(set));
     let fitting = nodes.iter().filter(|node| daemon.is_admitted_by(node));
     fitting.map(|node| node.name.as_str()).collect()
 }
 
-/// The node that a pod runs on or is pinned to.
+/// Name of the node that a pod runs on or is pinned to.
 fn target(pod: &Object) -> &str {
     match node_name(pod) {
         "" => json::items(pod.value(), &NODE_TERMS)
@@ -148,7 +148,7 @@ fn place(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult
                 &message,
             )?;
         } else {
-            // One that is ending is replaced when it is gone.
+            // A terminating pod is replaced only when it is gone.
             served.insert(node);
         }
     }
@@ -168,7 +168,7 @@ fn place(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult
     renew(client, set)
 }
 
-/// Replaces pods of an older template, as many at a time as may be unavailable.
+/// Replaces pods of older templates, at most `maxUnavailable` at a time.
 fn renew(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
     if json::text(set.value(), &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return Ok(());
@@ -185,7 +185,7 @@ fn renew(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
     let hash = template_hash(json::at(set.value(), &["spec", "template"]));
     for pod in pods.iter().filter(|pod| is_active(pod)) {
         let is_old = json::text(pod.value(), &["metadata", "labels", HASH_LABEL]) != hash;
-        // One that is not available anyway costs nothing.
+        // Replacing a pod that is not ready makes no further pod unavailable.
         if is_old && (room > 0 || !is_ready(pod.value())) {
             room -= i64::from(is_ready(pod.value()));
             client.delete(&PODS, &pod.key())?;

@@ -15,7 +15,7 @@ use crate::{
     store::{Object, TableId},
 };
 
-/// Rolls each Deployment's ReplicaSets from one template to the next.
+/// Deployment controller: rolls the ReplicaSets of each Deployment from one template to the next.
 #[derive(Debug)]
 pub(super) struct Deployments;
 
@@ -43,7 +43,7 @@ impl Controller for Deployments {
     }
 }
 
-/// A Deployment's ReplicaSets: the one of today's template, and the others, oldest first.
+/// ReplicaSets of a Deployment: the one of the current template, and the others, oldest first.
 struct Revisions {
     current: Option<Arc<Object>>,
     old: Vec<Arc<Object>>,
@@ -103,7 +103,7 @@ fn roll(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> {
     forget_old(client, deployment, &old)
 }
 
-/// One step of a rolling update, within `maxSurge` and `maxUnavailable`.
+/// Performs one step of a rolling update, within `maxSurge` and `maxUnavailable`.
 fn roll_step(
     client: &mut Client<'_>,
     deployment: &Object,
@@ -127,7 +127,7 @@ fn roll_step(
 
     let available = |set: &Object| status(set, "availableReplicas").min(replicas(set));
     let least = wanted - unavailable;
-    // Replicas that serve nobody go first and cost nothing; those that serve go as far as enough remain.
+    // Unavailable replicas are removed first, at no cost; available ones only while at least `least` remain available.
     let unready_current = replicas(current) - available(current);
     let mut idle_quota = (total - least - unready_current).max(0);
     let serving = available(current) + old.iter().map(|set| available(set)).sum::<i64>();
@@ -201,7 +201,7 @@ fn create_set(
     client.create(&REPLICA_SETS, deployment.namespace(), set)
 }
 
-/// Going back to an old template makes it the latest again.
+/// Gives a ReplicaSet the latest revision again when a Deployment returns to its template.
 fn renumber(client: &mut Client<'_>, current: Arc<Object>, latest: i64) -> ApiResult<Arc<Object>> {
     if revision(&current) > latest {
         return Ok(current);
@@ -322,7 +322,7 @@ fn progress_condition(is_complete: bool, set: &str) -> Value {
     }
 }
 
-/// Writes a condition with the update time that only Deployments have.
+/// Sets a condition together with `lastUpdateTime`, which only conditions of Deployments have.
 fn set_condition(deployment: &mut Value, mut condition: Value, now: Timestamp) {
     let same = json::items(deployment, &["status", "conditions"])
         .iter()

@@ -3,16 +3,16 @@ use jiff::{SignedDuration, Timestamp};
 use super::{Client, Controller, EVENTS};
 use crate::{error::ApiResult, json, server::parse_time, store::TableId};
 
-/// Forgets events after an hour, as API servers do.
+/// Deletes events an hour after their last occurrence, as API servers do.
 #[derive(Debug, Default)]
-pub(super) struct Expiry {
-    /// Nothing expires before.
+pub(super) struct EventExpiry {
+    /// Earliest time at which an event can expire.
     next: Option<Timestamp>,
 }
 
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-impl Controller for Expiry {
+impl Controller for EventExpiry {
     fn name(&self) -> &'static str {
         "event-expiry"
     }

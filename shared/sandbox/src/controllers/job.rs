@@ -15,7 +15,7 @@ use crate::{
     store::{Object, TableId},
 };
 
-/// Runs each Job's pods to completion.
+/// Job controller: runs the pods of each Job to completion.
 #[derive(Debug)]
 pub(super) struct Jobs;
 

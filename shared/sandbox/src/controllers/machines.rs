@@ -3,11 +3,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use model::{Resources, taint::Taint};
 
-/// The computers under the nodes. A kubelet runs on each from the moment it joins until it is gone.
+/// Machines under the nodes. A kubelet runs on each from the time it joins until it is stopped.
 #[derive(Debug, Default)]
 pub struct Machines {
     by_name: BTreeMap<String, Machine>,
-    /// Counts changes, so that controllers know whether to look.
+    /// Counter of changes, by which controllers notice that machines changed.
     revision: u64,
     seen: BTreeMap<&'static str, u64>,
 }
@@ -17,26 +17,26 @@ pub struct Machine {
     pub join: NodeJoin,
     pub joins_at: Timestamp,
     pub state: MachineState,
-    /// Boots before this one.
+    /// Number of reboots so far.
     pub reboots: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineState {
     Booting,
-    /// Its kubelet has registered the node.
+    /// The kubelet has registered the node.
     Running {
         since: Timestamp,
     },
     Gone,
 }
 
-/// What a kubelet tells of its node when it registers.
+/// Properties with which a kubelet registers its node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeJoin {
-    /// The Node's name.
+    /// Name of the Node.
     pub name: String,
-    /// Such as `aws:///us-east-1a/i-0123456789abcdef0`.
+    /// Provider id, such as `aws:///us-east-1a/i-0123456789abcdef0`.
     pub provider_id: String,
     pub instance_type: String,
     pub zone: String,
@@ -44,19 +44,19 @@ pub struct NodeJoin {
     pub architecture: String,
     pub capacity: Resources,
     pub allocatable: Resources,
-    /// Beyond those of name, type, zone and architecture, which follow from the rest.
+    /// Labels besides those of name, type, zone and architecture, which are derived from the other fields.
     pub labels: BTreeMap<String, String>,
-    /// Of registration, such as `karpenter.sh/unregistered:NoExecute`.
+    /// Taints at registration, such as `karpenter.sh/unregistered:NoExecute`.
     pub taints: Vec<Taint>,
     pub internal_ip: String,
-    /// Volumes that may be attached, by CSI driver.
+    /// Attachable volumes, by CSI driver.
     pub volume_limits: BTreeMap<String, i64>,
     /// From registration to Ready; `None` takes the kubelet's default.
     pub ready_after: Option<SignedDuration>,
 }
 
 impl Machines {
-    /// Starts a machine whose node joins at a time.
+    /// Starts a machine whose node registers at `joins_at`.
     pub fn start(&mut self, join: NodeJoin, joins_at: Timestamp) {
         let name = join.name.clone();
         let machine = Machine {
@@ -69,7 +69,7 @@ impl Machines {
         self.revision += 1;
     }
 
-    /// Boots a machine again, which is there so far: its kubelet is silent until it joins.
+    /// Reboots a running machine: its kubelet is silent until `joins_at`.
     pub fn reboot(&mut self, name: &str, joins_at: Timestamp) {
         let machine = self.by_name.get_mut(name);
         if let Some(machine) = machine.filter(|machine| machine.state != MachineState::Gone) {
@@ -80,7 +80,7 @@ impl Machines {
         }
     }
 
-    /// Switches a machine off: its kubelet says nothing any more. Whether there was such a machine.
+    /// Stops a machine, and with it the kubelet. Returns whether the machine existed.
     pub fn stop(&mut self, name: &str) -> bool {
         self.revision += 1;
         match self.by_name.get_mut(name) {
@@ -100,7 +100,7 @@ impl Machines {
         self.by_name.values()
     }
 
-    /// Whether a node is served: by its machine, or by hand if it has none.
+    /// Returns whether a kubelet serves the node: always true for a node without a machine, which tests drive by hand.
     pub(super) fn is_served(&self, name: &str) -> bool {
         self.by_name
             .get(name)
@@ -120,7 +120,7 @@ impl Machines {
         }
     }
 
-    /// Forgets a machine that is gone and whose node is too.
+    /// Drops a stopped machine whose node is gone.
     pub(super) fn forget(&mut self, name: &str) {
         self.by_name.remove(name);
     }

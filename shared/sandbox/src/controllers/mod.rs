@@ -1,5 +1,5 @@
-//! Stand-ins for what acts on a cluster by itself: controllers, scheduler, kubelets. They work in turns: each looks at
-//! the whole state, level-triggered, and only time and the store move them, so that a run can be repeated.
+//! Simulated control plane: controllers, scheduler and kubelets. Each is level-triggered: a run reads the whole state.
+//! Only time and writes to the store cause runs, so a simulation can be repeated exactly.
 
 mod budget;
 mod client;
@@ -44,38 +44,38 @@ pub(crate) const CLAIMS: TableId = TableId::named("persistentvolumeclaims");
 pub(crate) const ATTACHMENTS: TableId = TableId::named("volumeattachments.storage.k8s.io");
 pub(crate) const CRDS: TableId = TableId::named("customresourcedefinitions.apiextensions.k8s.io");
 
-/// One stand-in.
+/// Simulated component that acts on the cluster.
 trait Controller: std::fmt::Debug + Send {
     fn name(&self) -> &'static str;
 
-    /// The tables whose changes wake it; none: every change does.
+    /// Tables whose changes trigger a run; an empty slice means every table.
     fn inputs(&self) -> &'static [TableId];
 
-    /// Looks at everything and does what is to be done now; answers with the time at which there is more to do.
+    /// Reads the whole state and applies what is due; returns the time at which more becomes due.
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>>;
 }
 
-/// All stand-ins, and when each has to look again.
+/// All simulated components, and the time at which each is due.
 #[derive(Debug)]
 pub struct Controllers {
     runners: Vec<Runner>,
-    /// What went wrong, by controller: none of it is expected.
-    problems: Vec<String>,
+    /// Errors of the components, none of which are expected.
+    errors: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Runner {
     controller: Box<dyn Controller>,
-    /// The revision of the store at its last look.
-    seen: u64,
+    /// Revision of the store at the last run.
+    last_revision: u64,
     due: Option<Timestamp>,
 }
 
-/// One step is over after this many rounds even if controllers go on; the next step continues.
-const MOST_ROUNDS: usize = 100;
-/// Problems kept until somebody takes them: the first ones and the latest tell the most.
-const MOST_PROBLEMS: usize = 100;
-/// A controller that failed looks again after this time.
+/// Upper bound on the rounds of one step; the next step continues where controllers have not settled.
+const ROUNDS_MAX: usize = 100;
+/// Upper bound on kept errors: the first ones and the latest, which explain the most.
+const ERRORS_MAX: usize = 100;
+/// Delay before a failed controller runs again.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);
 
 impl Controllers {
@@ -95,45 +95,45 @@ impl Controllers {
             }),
             Box::new(node_lifecycle::NodeLifecycle::new(kubelet)),
             Box::new(budget::Budgets),
-            Box::new(collector::Collector),
-            Box::new(events::Expiry::default()),
+            Box::new(collector::GarbageCollector),
+            Box::new(events::EventExpiry::default()),
         ];
         Self {
             runners: controllers
                 .into_iter()
                 .map(|controller| Runner {
                     controller,
-                    seen: 0,
+                    last_revision: 0,
                     due: None,
                 })
                 .collect(),
-            problems: Vec::new(),
+            errors: Vec::new(),
         }
     }
 
-    /// Runs everybody who has something to look at until nobody has; answers with the time of the next look.
+    /// Runs every component that has work until none has; returns the time at which one becomes due.
     pub(crate) fn step(
         &mut self,
         server: &mut ApiServer,
         machines: &mut Machines,
         now: Timestamp,
     ) -> Option<Timestamp> {
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..ROUNDS_MAX {
             let mut ran = false;
             for runner in &mut self.runners {
                 if !runner.has_work(server, machines, now) {
                     continue;
                 }
                 ran = true;
-                runner.seen = server.store.revision();
+                runner.last_revision = server.store.revision();
                 machines.take_changed(runner.controller.name());
                 let mut client = Client::new(server, machines, now);
                 match runner.controller.run(&mut client) {
                     Ok(due) => runner.due = due,
                     Err(error) => {
                         let name = runner.controller.name();
-                        self.problems.truncate(MOST_PROBLEMS - 1);
-                        self.problems.push(format!("{now} {name}: {error}"));
+                        self.errors.truncate(ERRORS_MAX - 1);
+                        self.errors.push(format!("{now} {name}: {error}"));
                         runner.due = now.checked_add(RETRY).ok();
                     }
                 }
@@ -145,9 +145,9 @@ impl Controllers {
         Some(now)
     }
 
-    /// Takes what went wrong so far.
-    pub fn take_problems(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.problems)
+    /// Takes the errors recorded so far.
+    pub fn take_errors(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.errors)
     }
 }
 
@@ -161,7 +161,7 @@ impl Runner {
             let tables = inputs.iter().map(|table| store.table_revision(table));
             tables.max().unwrap_or(0)
         };
-        written > self.seen
+        written > self.last_revision
             || self.due.is_some_and(|due| due <= now)
             || machines.has_changed(self.controller.name())
     }

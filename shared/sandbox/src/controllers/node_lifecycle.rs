@@ -20,13 +20,13 @@ use crate::{
     store::{Object, ObjectKey, TableId},
 };
 
-/// What the control plane does about nodes in trouble: notices silence, taints, evicts, deletes nodes whose machine is
-/// gone, and removes the pods of nodes that do not exist.
+/// Node lifecycle controller: marks nodes without heartbeats as unknown, sets taints, evicts pods from tainted nodes,
+/// deletes nodes whose machine is gone, and removes the pods of nodes that do not exist.
 #[derive(Debug)]
 pub(super) struct NodeLifecycle {
     node_lost: SignedDuration,
     pod_orphaned: SignedDuration,
-    /// Since when nodes are missing that pods are bound to.
+    /// Time since which nodes that pods are bound to have been missing.
     missing: BTreeMap<String, Timestamp>,
 }
 
@@ -51,7 +51,7 @@ impl Controller for NodeLifecycle {
     }
 
     fn inputs(&self) -> &'static [TableId] {
-        // Leases are looked at when they run out.
+        // Leases are no input: they are read when they are due to expire.
         const { &[NODES, PODS] }
     }
 
@@ -80,7 +80,7 @@ impl Controller for NodeLifecycle {
 }
 
 impl NodeLifecycle {
-    /// A node whose lease is not renewed is of unknown state.
+    /// Sets the conditions of a node whose lease expired to `Unknown`.
     fn watch_heartbeat(
         &self,
         client: &mut Client<'_>,
@@ -115,7 +115,7 @@ impl NodeLifecycle {
         Ok(None)
     }
 
-    /// Pods of a node that does not exist are removed after a while.
+    /// Deletes pods whose node has not existed for `pod_orphaned`.
     fn collect_pods(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
         let nodes: BTreeSet<String> = client
             .all(&NODES)
@@ -147,7 +147,7 @@ impl NodeLifecycle {
     }
 }
 
-/// Keeps the taints that follow from a node's conditions.
+/// Sets the taints that follow from a node's conditions.
 fn taint(client: &mut Client<'_>, node: &Object) -> ApiResult<()> {
     let ready = json::items(node.value(), &["status", "conditions"])
         .iter()
@@ -191,7 +191,7 @@ fn taint(client: &mut Client<'_>, node: &Object) -> ApiResult<()> {
     })
 }
 
-/// Deletes pods from nodes with taints that they do not tolerate, or not for longer.
+/// Deletes pods from nodes with `NoExecute` taints that they do not tolerate, or no longer.
 fn evict(client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
     let tainted: BTreeMap<String, Vec<Value>> = client
         .all(&NODES)
@@ -237,7 +237,7 @@ fn evict(client: &mut Client<'_>) -> ApiResult<Option<Timestamp>> {
     Ok(due)
 }
 
-/// When a pod has to leave because of a taint; `None` if never.
+/// Time at which a taint evicts a pod; `None` if never.
 fn end_of_tolerance(now: Timestamp, pod: &PodInfo, taint: &Value) -> Option<Timestamp> {
     let added = parse_time(json::text(taint, &["timeAdded"])).unwrap_or(now);
     match pod.tolerance_seconds(json::text(taint, &["key"]), json::text(taint, &["value"])) {
@@ -247,7 +247,7 @@ fn end_of_tolerance(now: Timestamp, pod: &PodInfo, taint: &Value) -> Option<Time
     }
 }
 
-/// Machines that are gone are forgotten once their node is too.
+/// Drops stopped machines whose node is gone.
 fn forget_machines(client: &mut Client<'_>) {
     let gone: Vec<String> = client
         .machines

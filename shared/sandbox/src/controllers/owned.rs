@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::{json, store::Object};
 
-/// FNV-1a: the names made from it need to be the same on every run, not secret.
+/// FNV-1a hash: names made from it must be equal on every run; they need not be secret.
 pub(crate) fn fnv(parts: &[&str]) -> u64 {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
@@ -16,7 +16,7 @@ pub(crate) fn fnv(parts: &[&str]) -> u64 {
 const HASH_LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
 const HASH_LENGTH: usize = 10;
 
-/// A pod template's name within its workload, as `pod-template-hash` has it.
+/// Hash of a pod template, the value of `pod-template-hash`.
 pub(super) fn template_hash(template: &Value) -> String {
     let mut digest = fnv(&[&template.to_string()]);
     (0..HASH_LENGTH)
@@ -28,7 +28,7 @@ pub(super) fn template_hash(template: &Value) -> String {
         .collect()
 }
 
-/// The reference by which a controller marks what is its own.
+/// Owner reference that marks an object as controlled by `owner`.
 pub(super) fn controller_reference(owner: &Object) -> Value {
     json!({
         "apiVersion": json::at(owner.value(), &["apiVersion"]),
@@ -40,7 +40,7 @@ pub(super) fn controller_reference(owner: &Object) -> Value {
     })
 }
 
-/// Whether an object is controlled by this owner.
+/// Returns whether `owner` controls the object.
 pub(super) fn is_controlled_by(object: &Object, owner: &Object) -> bool {
     json::items(object.value(), &["metadata", "ownerReferences"])
         .iter()
@@ -49,7 +49,7 @@ pub(super) fn is_controlled_by(object: &Object, owner: &Object) -> bool {
         })
 }
 
-/// A pod from a template, owned by its controller.
+/// Pod made from a template and owned by its controller.
 pub(super) fn pod_from_template(owner: &Object, template: &Value) -> Value {
     let mut pod = json!({
         "metadata": {
@@ -64,7 +64,7 @@ pub(super) fn pod_from_template(owner: &Object, template: &Value) -> Value {
     pod
 }
 
-/// Whether a pod still counts as one of its workload's replicas.
+/// Returns whether a pod counts as a replica of its workload.
 pub(super) fn is_active(pod: &Object) -> bool {
     !pod.is_terminating() && !is_finished(pod)
 }
@@ -81,7 +81,7 @@ pub(super) fn node_name(pod: &Object) -> &str {
     json::text(pod.value(), &["spec", "nodeName"])
 }
 
-/// An integer or percentage of a total, as `maxSurge` and `minAvailable` are.
+/// Integer or percentage of a total, as in `maxSurge` and `minAvailable`.
 pub(super) fn share(value: &Value, total: i64, rounding: Rounding) -> Option<i64> {
     if let Some(number) = value.as_i64() {
         return Some(number);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_numbers_or_percentages() {
+    fn shares_are_integers_or_percentages() {
         assert_eq!(share(&json!(2), 10, Rounding::Up), Some(2));
         assert_eq!(share(&json!("25%"), 10, Rounding::Up), Some(3));
         assert_eq!(share(&json!("25%"), 10, Rounding::Down), Some(2));

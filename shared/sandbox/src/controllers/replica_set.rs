@@ -15,7 +15,7 @@ use crate::{
     store::{Object, TableId},
 };
 
-/// Keeps as many pods as each ReplicaSet wants.
+/// ReplicaSet controller: keeps the desired number of pods of each ReplicaSet.
 #[derive(Debug)]
 pub(super) struct ReplicaSets;
 
@@ -63,7 +63,7 @@ fn scale(client: &mut Client<'_>, set: &Object, pods: &[Arc<Object>]) -> ApiResu
                     &message,
                 )?;
             }
-            // What the template asks for is refused: its owner can see why, and retrying now would not help.
+            // A rejected template is reported in the ReplicaSet's status; a retry would be rejected again.
             Err(error) => {
                 let message = format!("Error creating: {error}");
                 return client.record(set, COMPONENT, Severity::Warning, "FailedCreate", &message);
@@ -86,7 +86,8 @@ fn scale(client: &mut Client<'_>, set: &Object, pods: &[Arc<Object>]) -> ApiResu
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The pods to give up, in Kubernetes' order: unbound, then pending, then not ready, then cheap, then crowded, then new.
+/// Pods to delete, in Kubernetes' order: unbound, pending, not ready, lower deletion cost, more pods of the set on the
+/// node, newer.
 fn surplus(pods: &[Arc<Object>], wanted: usize) -> impl Iterator<Item = &Arc<Object>> {
     let mut crowd: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in pods {

@@ -9,13 +9,13 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// A world under a clock of its own.
-struct Story {
+/// Simulated cluster under a virtual clock of its own.
+struct Simulation {
     world: World,
     now: Timestamp,
 }
 
-impl Story {
+impl Simulation {
     fn new() -> Self {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         Self {
@@ -24,12 +24,12 @@ impl Story {
         }
     }
 
-    /// Lets time pass, from one due time to the next.
+    /// Advances the clock from one due time to the next.
     fn pass(&mut self, seconds: i64) {
         let end = self.now + SignedDuration::from_secs(seconds);
         loop {
             let due = self.world.step(self.now);
-            assert_eq!(self.world.controllers.take_problems(), Vec::<String>::new());
+            assert_eq!(self.world.controllers.take_errors(), Vec::<String>::new());
             if self.now == end {
                 return;
             }
@@ -101,7 +101,7 @@ impl Story {
             .count()
     }
 
-    /// Why pods wait, one text for each reason.
+    /// Messages of the pods that wait, each distinct one once.
     fn waiting(&self) -> Vec<String> {
         let mut reasons: Vec<String> = self
             .all(&PODS)
@@ -161,22 +161,27 @@ fn pod(name: &str, spec: Value) -> Value {
 }
 
 #[test]
-fn a_deployment_runs_once_a_node_joins() {
-    let mut story = Story::new();
-    story.create(
+fn deployment_runs_once_a_node_joins() {
+    let mut simulation = Simulation::new();
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("web", 3, pod_spec("1")),
     );
-    story.pass(1);
-    assert_eq!(story.waiting(), ["no nodes available to schedule pods"]);
+    simulation.pass(1);
+    assert_eq!(
+        simulation.waiting(),
+        ["no nodes available to schedule pods"]
+    );
 
-    story.node("node-a", "us-east-1a");
-    story.pass(4);
-    assert!(story.all(&NODES).is_empty(), "still booting");
-    story.pass(2);
-    let node = story.get(&NODES, &ObjectKey::new("", "node-a")).unwrap();
+    simulation.node("node-a", "us-east-1a");
+    simulation.pass(4);
+    assert!(simulation.all(&NODES).is_empty(), "still booting");
+    simulation.pass(2);
+    let node = simulation
+        .get(&NODES, &ObjectKey::new("", "node-a"))
+        .unwrap();
     assert_eq!(
         node.value()["spec"]["taints"][0]["key"],
         "node.kubernetes.io/not-ready"
@@ -185,9 +190,13 @@ fn a_deployment_runs_once_a_node_joins() {
         node.value()["metadata"]["labels"]["topology.kubernetes.io/region"],
         "us-east-1"
     );
-    story.pass(5);
-    assert_eq!(story.running(), 3);
-    let status = story.get(&DEPLOYMENTS, &default("web")).unwrap().value()["status"].clone();
+    simulation.pass(5);
+    assert_eq!(simulation.running(), 3);
+    let status = simulation
+        .get(&DEPLOYMENTS, &default("web"))
+        .unwrap()
+        .value()["status"]
+        .clone();
     assert_eq!(
         (&status["readyReplicas"], &status["updatedReplicas"]),
         (&json!(3), &json!(3))
@@ -197,49 +206,49 @@ fn a_deployment_runs_once_a_node_joins() {
 }
 
 #[test]
-fn scaling_down_ends_pods_that_wait_first() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
-    story.create(
+fn scaling_down_deletes_pending_pods_first() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("web", 6, pod_spec("1")),
     );
-    story.pass(20);
-    assert_eq!((story.running(), story.all(&PODS).len()), (4, 6));
-    let [message] = story.waiting().try_into().unwrap();
+    simulation.pass(20);
+    assert_eq!((simulation.running(), simulation.all(&PODS).len()), (4, 6));
+    let [message] = simulation.waiting().try_into().unwrap();
     assert_eq!(
         message,
         "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     );
-    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+    simulation.change(&DEPLOYMENTS, &default("web"), |deployment| {
         json::set(deployment, &["spec", "replicas"], 4);
     });
-    story.pass(0);
-    assert_eq!((story.running(), story.all(&PODS).len()), (4, 4));
-    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+    simulation.pass(0);
+    assert_eq!((simulation.running(), simulation.all(&PODS).len()), (4, 4));
+    simulation.change(&DEPLOYMENTS, &default("web"), |deployment| {
         json::set(deployment, &["spec", "replicas"], 0);
     });
-    story.pass(0);
-    assert_eq!(story.all(&PODS).len(), 4, "they have their grace");
-    story.pass(2);
-    assert!(story.all(&PODS).is_empty());
+    simulation.pass(0);
+    assert_eq!(simulation.all(&PODS).len(), 4, "they have their grace");
+    simulation.pass(2);
+    assert!(simulation.all(&PODS).is_empty());
 }
 
 #[test]
-fn a_new_template_rolls_without_losing_more_than_allowed() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
-    story.node("node-b", "us-east-1b");
-    story.create(
+fn rolling_update_respects_max_unavailable() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
+    simulation.node("node-b", "us-east-1b");
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("web", 4, pod_spec("1")),
     );
-    story.pass(20);
-    story.change(&DEPLOYMENTS, &default("web"), |deployment| {
+    simulation.pass(20);
+    simulation.change(&DEPLOYMENTS, &default("web"), |deployment| {
         json::set(
             deployment,
             &["spec", "template", "metadata", "labels", "version"],
@@ -247,13 +256,13 @@ fn a_new_template_rolls_without_losing_more_than_allowed() {
         );
     });
     for _ in 0..20 {
-        story.pass(1);
-        assert!(story.running() >= 3, "maxUnavailable is 25 % of 4");
+        simulation.pass(1);
+        assert!(simulation.running() >= 3, "maxUnavailable is 25 % of 4");
     }
-    let pods = story.all(&PODS);
+    let pods = simulation.all(&PODS);
     assert_eq!(pods.len(), 4);
     assert!(pods.iter().all(|pod| pod.labels()["version"] == "2"));
-    let sets: Vec<i64> = story
+    let sets: Vec<i64> = simulation
         .all(&REPLICA_SETS)
         .iter()
         .map(|set| set.value()["spec"]["replicas"].as_i64().unwrap())
@@ -263,49 +272,49 @@ fn a_new_template_rolls_without_losing_more_than_allowed() {
 }
 
 #[test]
-fn deleting_a_deployment_deletes_what_it_made() {
+fn deleting_a_deployment_deletes_its_dependents() {
     for (propagation, is_gone_at_once) in [
         (Propagation::Background, true),
         (Propagation::Foreground, false),
     ] {
-        let mut story = Story::new();
-        story.node("node-a", "us-east-1a");
-        story.create(
+        let mut simulation = Simulation::new();
+        simulation.node("node-a", "us-east-1a");
+        simulation.create(
             "apps/v1",
             "Deployment",
             "default",
             deployment("web", 2, pod_spec("1")),
         );
-        story.pass(20);
-        story.delete(&DEPLOYMENTS, &default("web"), propagation);
-        let is_gone = story.get(&DEPLOYMENTS, &default("web")).is_none();
+        simulation.pass(20);
+        simulation.delete(&DEPLOYMENTS, &default("web"), propagation);
+        let is_gone = simulation.get(&DEPLOYMENTS, &default("web")).is_none();
         assert_eq!(is_gone, is_gone_at_once, "{propagation:?}");
-        story.pass(5);
-        assert!(story.all(&PODS).is_empty() && story.all(&REPLICA_SETS).is_empty());
-        assert!(story.all(&DEPLOYMENTS).is_empty());
+        simulation.pass(5);
+        assert!(simulation.all(&PODS).is_empty() && simulation.all(&REPLICA_SETS).is_empty());
+        assert!(simulation.all(&DEPLOYMENTS).is_empty());
     }
-    let mut story = Story::new();
-    story.create(
+    let mut simulation = Simulation::new();
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("web", 2, pod_spec("1")),
     );
-    story.pass(1);
-    story.delete(&DEPLOYMENTS, &default("web"), Propagation::Orphan);
-    story.pass(5);
+    simulation.pass(1);
+    simulation.delete(&DEPLOYMENTS, &default("web"), Propagation::Orphan);
+    simulation.pass(5);
     assert_eq!(
         (
-            story.all(&DEPLOYMENTS).len(),
-            story.all(&REPLICA_SETS).len()
+            simulation.all(&DEPLOYMENTS).len(),
+            simulation.all(&REPLICA_SETS).len()
         ),
         (0, 1)
     );
 }
 
 #[test]
-fn every_fitting_node_runs_one_daemon() {
-    let mut story = Story::new();
+fn every_matching_node_runs_one_daemon_pod() {
+    let mut simulation = Simulation::new();
     let spec = json!({
         "selector": {"matchLabels": {"app": "agent"}},
         "template": {
@@ -316,7 +325,7 @@ fn every_fitting_node_runs_one_daemon() {
             },
         },
     });
-    story.create(
+    simulation.create(
         "apps/v1",
         "DaemonSet",
         "default",
@@ -327,43 +336,47 @@ fn every_fitting_node_runs_one_daemon() {
         ("node-b", "us-east-1b"),
         ("node-c", "us-east-1a"),
     ] {
-        story.node(name, zone);
+        simulation.node(name, zone);
     }
-    story.pass(20);
-    assert_eq!(story.running(), 2);
-    let status = story.get(&DAEMON_SETS, &default("agent")).unwrap().value()["status"].clone();
+    simulation.pass(20);
+    assert_eq!(simulation.running(), 2);
+    let status = simulation
+        .get(&DAEMON_SETS, &default("agent"))
+        .unwrap()
+        .value()["status"]
+        .clone();
     assert_eq!(status["desiredNumberScheduled"], 2);
     assert_eq!(status["numberReady"], 2);
-    // A cordoned node keeps its daemon.
-    story.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
+    // A cordoned node keeps its daemon pod.
+    simulation.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
         json::set(node, &["spec", "unschedulable"], true);
     });
-    story.pass(5);
-    assert_eq!(story.running(), 2);
+    simulation.pass(5);
+    assert_eq!(simulation.running(), 2);
 }
 
 #[test]
-fn a_job_runs_to_completion() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
+fn job_runs_to_completion() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
     let mut spec = pod_spec("1");
     json::set(&mut spec, &["restartPolicy"], "Never");
     let job = json!({
         "metadata": {"name": "once"},
         "spec": {"parallelism": 2, "completions": 3, "template": {"spec": spec}},
     });
-    story.create("batch/v1", "Job", "default", job);
-    story.pass(60);
-    let status = story.get(&JOBS, &default("once")).unwrap().value()["status"].clone();
+    simulation.create("batch/v1", "Job", "default", job);
+    simulation.pass(60);
+    let status = simulation.get(&JOBS, &default("once")).unwrap().value()["status"].clone();
     assert_eq!(status["succeeded"], 3);
     assert_eq!(status["conditions"][0]["type"], "Complete");
 }
 
 #[test]
-fn a_budget_counts_what_can_be_spared() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
-    story.create(
+fn budget_status_counts_allowed_disruptions() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
@@ -373,32 +386,32 @@ fn a_budget_counts_what_can_be_spared() {
         "metadata": {"name": "web"},
         "spec": {"maxUnavailable": "34%", "selector": {"matchLabels": {"app": "web"}}},
     });
-    story.create("policy/v1", "PodDisruptionBudget", "default", budget);
-    story.pass(20);
-    let allowed = |story: &Story| {
-        let budget = story.get(&BUDGETS, &default("web")).unwrap();
+    simulation.create("policy/v1", "PodDisruptionBudget", "default", budget);
+    simulation.pass(20);
+    let allowed = |simulation: &Simulation| {
+        let budget = simulation.get(&BUDGETS, &default("web")).unwrap();
         json::integer(budget.value(), &["status", "disruptionsAllowed"]).unwrap()
     };
-    assert_eq!(allowed(&story), 2, "34 % of 3, rounded up");
-    let pods = story.world.server.kind_of(&PODS).unwrap();
-    let first = story.all(&PODS)[0].key();
-    let now = story.now;
-    story
+    assert_eq!(allowed(&simulation), 2, "34 % of 3, rounded up");
+    let pods = simulation.world.server.kind_of(&PODS).unwrap();
+    let first = simulation.all(&PODS)[0].key();
+    let now = simulation.now;
+    simulation
         .world
         .server
         .evict(&pods, &first, &DeleteOptions::default(), now)
         .unwrap();
-    assert_eq!(allowed(&story), 1);
-    story.pass(0);
-    assert_eq!(allowed(&story), 1, "the same pod is not counted twice");
-    story.pass(10);
-    assert_eq!((allowed(&story), story.running()), (2, 3));
+    assert_eq!(allowed(&simulation), 1);
+    simulation.pass(0);
+    assert_eq!(allowed(&simulation), 1, "the same pod is not counted twice");
+    simulation.pass(10);
+    assert_eq!((allowed(&simulation), simulation.running()), (2, 3));
 }
 
 #[test]
-fn taints_selectors_and_affinity_keep_pods_away() {
-    let mut story = Story::new();
-    story.node_with(NodeJoin {
+fn taints_selectors_and_affinity_filter_nodes() {
+    let mut simulation = Simulation::new();
+    simulation.node_with(NodeJoin {
         name: "tainted".to_owned(),
         taints: vec![model::taint::Taint {
             key: "example.com/gpu".to_owned(),
@@ -407,14 +420,14 @@ fn taints_selectors_and_affinity_keep_pods_away() {
         }],
         ..node_join()
     });
-    story.node("plain", "us-east-1a");
-    story.pass(10);
+    simulation.node("plain", "us-east-1a");
+    simulation.pass(10);
     let mut arm = pod_spec("1");
     json::set(&mut arm, &["nodeSelector", "kubernetes.io/arch"], "arm64");
-    story.create("v1", "Pod", "default", pod("arm", arm));
-    story.pass(0);
+    simulation.create("v1", "Pod", "default", pod("arm", arm));
+    simulation.pass(0);
     assert_eq!(
-        story.waiting(),
+        simulation.waiting(),
         [
             "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {example.com/gpu: true}. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
         ]
@@ -435,21 +448,21 @@ fn taints_selectors_and_affinity_keep_pods_away() {
         ],
         json!([{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["plain"]}]}]),
     );
-    story.create("v1", "Pod", "default", pod("tolerant", tolerant));
-    story.pass(5);
-    let placed = story.get(&PODS, &default("tolerant")).unwrap();
+    simulation.create("v1", "Pod", "default", pod("tolerant", tolerant));
+    simulation.pass(5);
+    let placed = simulation.get(&PODS, &default("tolerant")).unwrap();
     assert_eq!(owned::node_name(&placed), "tainted");
 }
 
 #[test]
-fn spread_and_anti_affinity_are_kept() {
-    let mut story = Story::new();
+fn spread_and_anti_affinity_are_respected() {
+    let mut simulation = Simulation::new();
     for (name, zone) in [
         ("node-a", "us-east-1a"),
         ("node-b", "us-east-1a"),
         ("node-c", "us-east-1b"),
     ] {
-        story.node(name, zone);
+        simulation.node(name, zone);
     }
     let mut spec = pod_spec("100m");
     json::set(
@@ -460,20 +473,20 @@ fn spread_and_anti_affinity_are_kept() {
             "labelSelector": {"matchLabels": {"app": "spread"}},
         }]),
     );
-    story.pass(10);
-    story.create(
+    simulation.pass(10);
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("spread", 5, spec),
     );
-    story.pass(5);
-    let in_c = story
+    simulation.pass(5);
+    let in_c = simulation
         .nodes_of_pods()
         .iter()
         .filter(|node| *node == "node-c")
         .count();
-    assert!((2..=3).contains(&in_c), "{:?}", story.nodes_of_pods());
+    assert!((2..=3).contains(&in_c), "{:?}", simulation.nodes_of_pods());
 
     let mut alone = pod_spec("100m");
     json::set(
@@ -485,29 +498,29 @@ fn spread_and_anti_affinity_are_kept() {
         ],
         json!([{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "alone"}}}]),
     );
-    story.create(
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("alone", 4, alone),
     );
-    story.pass(5);
+    simulation.pass(5);
     assert!(
-        story.waiting()[0].contains("3 node(s) didn't match pod anti-affinity rules"),
+        simulation.waiting()[0].contains("3 node(s) didn't match pod anti-affinity rules"),
         "{:?}",
-        story.waiting()
+        simulation.waiting()
     );
 }
 
 #[test]
-fn a_volume_is_made_where_its_pod_runs_and_keeps_it_there() {
-    let mut story = Story::new();
-    story.node("node-b", "us-east-1b");
+fn volume_is_provisioned_in_the_zone_of_its_pod_and_pins_it() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-b", "us-east-1b");
     let class = json!({
         "metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com",
         "volumeBindingMode": "WaitForFirstConsumer",
     });
-    story.create("storage.k8s.io/v1", "StorageClass", "", class);
+    simulation.create("storage.k8s.io/v1", "StorageClass", "", class);
     let claim = json!({
         "metadata": {"name": "data"},
         "spec": {"storageClassName": "gp3", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
@@ -518,58 +531,62 @@ fn a_volume_is_made_where_its_pod_runs_and_keeps_it_there() {
         &["volumes"],
         json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
     );
-    story.create("v1", "Pod", "default", pod("db", spec.clone()));
-    story.pass(10);
+    simulation.create("v1", "Pod", "default", pod("db", spec.clone()));
+    simulation.pass(10);
     assert_eq!(
-        story.waiting(),
+        simulation.waiting(),
         ["persistentvolumeclaim \"data\" not found"]
     );
-    story.create("v1", "PersistentVolumeClaim", "default", claim);
-    story.pass(5);
-    assert_eq!(story.running(), 1);
-    assert_eq!(story.all(&ATTACHMENTS).len(), 1);
+    simulation.create("v1", "PersistentVolumeClaim", "default", claim);
+    simulation.pass(5);
+    assert_eq!(simulation.running(), 1);
+    assert_eq!(simulation.all(&ATTACHMENTS).len(), 1);
 
-    story.delete(&PODS, &default("db"), Propagation::Background);
-    story.world.lose_node("node-b");
-    story.node("node-a", "us-east-1a");
-    story.pass(120);
-    assert!(story.all(&ATTACHMENTS).is_empty());
-    story.create("v1", "Pod", "default", pod("db", spec));
-    story.pass(1);
+    simulation.delete(&PODS, &default("db"), Propagation::Background);
+    simulation.world.stop_machine("node-b");
+    simulation.node("node-a", "us-east-1a");
+    simulation.pass(120);
+    assert!(simulation.all(&ATTACHMENTS).is_empty());
+    simulation.create("v1", "Pod", "default", pod("db", spec));
+    simulation.pass(1);
     assert!(
-        story.waiting()[0].contains("volume node affinity conflict"),
+        simulation.waiting()[0].contains("volume node affinity conflict"),
         "{:?}",
-        story.waiting()
+        simulation.waiting()
     );
 }
 
 #[test]
-fn a_lost_machine_costs_the_node_and_its_pods_and_they_move() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
-    story.create(
+fn pods_of_a_stopped_machine_move_to_other_nodes() {
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
+    simulation.create(
         "apps/v1",
         "Deployment",
         "default",
         deployment("web", 2, pod_spec("1")),
     );
-    story.pass(20);
-    story.node("node-b", "us-east-1b");
-    story.pass(20);
-    assert!(story.world.lose_node("node-a"));
-    story.pass(30);
-    assert_eq!(story.all(&NODES).len(), 2, "nobody has noticed yet");
-    story.pass(30);
-    assert!(story.get(&NODES, &ObjectKey::new("", "node-a")).is_none());
-    story.pass(60);
-    assert_eq!(story.running(), 2);
-    assert_eq!(story.nodes_of_pods(), ["node-b", "node-b"]);
+    simulation.pass(20);
+    simulation.node("node-b", "us-east-1b");
+    simulation.pass(20);
+    assert!(simulation.world.stop_machine("node-a"));
+    simulation.pass(30);
+    assert_eq!(simulation.all(&NODES).len(), 2, "nobody has noticed yet");
+    simulation.pass(30);
+    assert!(
+        simulation
+            .get(&NODES, &ObjectKey::new("", "node-a"))
+            .is_none()
+    );
+    simulation.pass(60);
+    assert_eq!(simulation.running(), 2);
+    assert_eq!(simulation.nodes_of_pods(), ["node-b", "node-b"]);
 }
 
 #[test]
 fn no_execute_taints_evict_after_the_time_tolerated() {
-    let mut story = Story::new();
-    story.node("node-a", "us-east-1a");
+    let mut simulation = Simulation::new();
+    simulation.node("node-a", "us-east-1a");
     let mut patient = pod_spec("1");
     json::set(
         &mut patient,
@@ -578,12 +595,12 @@ fn no_execute_taints_evict_after_the_time_tolerated() {
             {"key": "example.com/out", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
         ]),
     );
-    story.create("v1", "Pod", "default", pod("patient", patient));
-    story.create("v1", "Pod", "default", pod("hasty", pod_spec("1")));
-    story.pass(20);
-    assert_eq!(story.running(), 2);
-    let since = crate::server::rfc3339(story.now);
-    story.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
+    simulation.create("v1", "Pod", "default", pod("patient", patient));
+    simulation.create("v1", "Pod", "default", pod("hasty", pod_spec("1")));
+    simulation.pass(20);
+    assert_eq!(simulation.running(), 2);
+    let since = crate::server::rfc3339(simulation.now);
+    simulation.change(&NODES, &ObjectKey::new("", "node-a"), |node| {
         json::set(
             node,
             &["spec", "taints"],
@@ -592,58 +609,58 @@ fn no_execute_taints_evict_after_the_time_tolerated() {
             ]),
         );
     });
-    story.pass(10);
-    assert_eq!(story.running(), 1);
-    story.pass(60);
-    assert!(story.all(&PODS).is_empty());
+    simulation.pass(10);
+    assert_eq!(simulation.running(), 1);
+    simulation.pass(60);
+    assert!(simulation.all(&PODS).is_empty());
 }
 
 #[test]
-fn a_deleted_namespace_takes_its_contents_along() {
-    let mut story = Story::new();
-    story.create("v1", "Namespace", "", json!({"metadata": {"name": "team"}}));
-    story.create(
+fn deleting_a_namespace_deletes_its_contents() {
+    let mut simulation = Simulation::new();
+    simulation.create("v1", "Namespace", "", json!({"metadata": {"name": "team"}}));
+    simulation.create(
         "v1",
         "ConfigMap",
         "team",
         json!({"metadata": {"name": "settings"}}),
     );
-    story.create(
+    simulation.create(
         "apps/v1",
         "Deployment",
         "team",
         deployment("web", 1, pod_spec("1")),
     );
-    story.pass(1);
-    let Deleted::Later(_) = story.delete(
+    simulation.pass(1);
+    let Deleted::Later(_) = simulation.delete(
         &NAMESPACES,
         &ObjectKey::new("", "team"),
         Propagation::Background,
     ) else {
         panic!("gone before its contents");
     };
-    story.pass(1);
+    simulation.pass(1);
     assert!(
-        story
+        simulation
             .get(&NAMESPACES, &ObjectKey::new("", "team"))
             .is_none()
     );
-    assert!(story.all(&DEPLOYMENTS).is_empty() && story.all(&PODS).is_empty());
+    assert!(simulation.all(&DEPLOYMENTS).is_empty() && simulation.all(&PODS).is_empty());
 }
 
 #[test]
-fn the_same_story_is_told_the_same_way() {
+fn equal_seeds_give_equal_runs() {
     let tell = || {
-        let mut story = Story::new();
-        story.node("node-a", "us-east-1a");
-        story.create(
+        let mut simulation = Simulation::new();
+        simulation.node("node-a", "us-east-1a");
+        simulation.create(
             "apps/v1",
             "Deployment",
             "default",
             deployment("web", 5, pod_spec("1")),
         );
-        story.pass(60);
-        story
+        simulation.pass(60);
+        simulation
             .all(&PODS)
             .iter()
             .map(|pod| pod.encoded().to_owned())

@@ -16,7 +16,8 @@ use crate::{
     store::{Object, ObjectKey, TableId},
 };
 
-/// Provisions volumes, makes the claims of ephemeral ones, and attaches volumes to the nodes that use them.
+/// Volume controllers: provision volumes, create the claims of ephemeral volumes, and attach volumes to the nodes that
+/// use them.
 #[derive(Debug)]
 pub(super) struct Volumes;
 
@@ -59,7 +60,7 @@ impl Controller for Volumes {
     }
 }
 
-/// Makes the claims of a pod's ephemeral volumes, owned by the pod.
+/// Creates the claims of a pod's ephemeral volumes, owned by the pod.
 fn claim_ephemeral(client: &mut Client<'_>, pod: &Object) -> ApiResult<()> {
     for volume in json::items(pod.value(), &["spec", "volumes"]) {
         let template = json::at(volume, &["ephemeral", "volumeClaimTemplate"]);
@@ -77,7 +78,7 @@ fn claim_ephemeral(client: &mut Client<'_>, pod: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// Gives a claim its class and, if it need not wait for a pod, its volume.
+/// Sets the default class of a claim and, unless the class waits for a consumer, provisions its volume.
 fn serve(client: &mut Client<'_>, claim: &Object) -> ApiResult<()> {
     let name = json::text(claim.value(), &["spec", "storageClassName"]);
     let classes = client.all(&STORAGE_CLASSES);
@@ -114,7 +115,7 @@ fn serve(client: &mut Client<'_>, claim: &Object) -> ApiResult<()> {
     provision(client, claim, class, Some(&zones))
 }
 
-/// A volume made beforehand for this claim.
+/// Name of a volume that was created for this claim in advance.
 fn unclaimed(client: &Client<'_>, claim: &Object) -> Option<String> {
     client
         .all(&VOLUMES)
@@ -127,7 +128,7 @@ fn unclaimed(client: &Client<'_>, claim: &Object) -> Option<String> {
         .map(|volume| volume.name().to_owned())
 }
 
-/// Makes a volume for a claim where nodes with these labels reach it.
+/// Provisions a volume for a claim, reachable from nodes with these labels.
 pub(super) fn provision(
     client: &mut Client<'_>,
     claim: &Object,
@@ -191,12 +192,12 @@ fn bind(client: &mut Client<'_>, claim: &Object, volume: &str) -> ApiResult<()> 
     )
 }
 
-/// Volumes of claims that are gone are released, and deleted where their class says so.
+/// Releases volumes whose claims are gone, and deletes them where the reclaim policy says so.
 fn reclaim(client: &mut Client<'_>) -> ApiResult<()> {
     for volume in client.all(&VOLUMES) {
         let reference = json::at(volume.value(), &["spec", "claimRef"]);
         let uid = json::text(reference, &["uid"]);
-        if uid.is_empty() || client.server.store.is_living(uid) {
+        if uid.is_empty() || client.server.store.exists(uid) {
             continue;
         }
         if json::text(volume.value(), &["spec", "persistentVolumeReclaimPolicy"]) == "Delete" {
@@ -210,7 +211,7 @@ fn reclaim(client: &mut Client<'_>) -> ApiResult<()> {
     Ok(())
 }
 
-/// One VolumeAttachment for each volume and node that a pod brings together.
+/// Creates one VolumeAttachment for each pair of volume and node.
 fn attach<'p>(client: &mut Client<'_>, pods: impl Iterator<Item = &'p Object>) -> ApiResult<()> {
     let mut wanted: BTreeSet<(String, String, String)> = BTreeSet::new();
     for pod in pods.filter(|pod| !node_name(pod).is_empty()) {

@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::{controllers::NodeJoin, json};
 
-/// EBS volumes that a node of the usual kind takes.
+/// EBS volumes that a node can attach: the limit of most Nitro types.
 const VOLUMES: i64 = 25;
 const EBS_DRIVER: &str = "ebs.csi.aws.com";
 
-/// The private DNS name, by which nodes are called.
+/// Private DNS name of an instance, which is the name of its node.
 pub(super) fn node_name(region: &str, address: &str) -> String {
     let host = format!("ip-{}", address.replace('.', "-"));
     match region {
@@ -22,60 +22,60 @@ pub(super) fn node_name(region: &str, address: &str) -> String {
     }
 }
 
-/// The node that an instance becomes: what its type has, and what its user data tells the kubelet to register with.
+/// Node of an instance: its type's resources, and the labels and taints that its user data passes to the kubelet.
 pub(super) fn node(
-    kind: &InstanceType,
+    instance_type: &InstanceType,
     instance: &Instance,
     address: &str,
     user_data: &str,
 ) -> NodeJoin {
-    let told = Told::by(user_data);
-    let architecture = kind
+    let registration = KubeletRegistration::parse(user_data);
+    let architecture = instance_type
         .requirements
         .0
         .get(labels::ARCH)
         .and_then(|requirement| requirement.values.first())
         .map_or("amd64", String::as_str);
-    let mut capacity = kind.capacity.clone();
-    let mut allocatable = kind.allocatable();
+    let mut capacity = instance_type.capacity.clone();
+    let mut allocatable = instance_type.allocatable();
     for resources in [&mut capacity, &mut allocatable] {
         resources.0.retain(|_, amount| *amount > 0);
     }
     NodeJoin {
         name: instance.private_dns.clone().unwrap_or_default(),
         provider_id: format!("aws:///{}/{}", instance.zone, instance.id),
-        instance_type: kind.name.clone(),
+        instance_type: instance_type.name.clone(),
         zone: instance.zone.clone(),
         architecture: architecture.to_owned(),
         capacity,
         allocatable,
-        labels: told.labels,
-        taints: told.taints.into_iter().collect(),
+        labels: registration.labels,
+        taints: registration.taints.into_iter().collect(),
         internal_ip: address.to_owned(),
         volume_limits: BTreeMap::from([(EBS_DRIVER.to_owned(), VOLUMES)]),
         ready_after: None,
     }
 }
 
-/// What user data says about the node's registration, in any of the forms that images understand.
+/// Labels and taints for registration, parsed from user data in any of the formats that images read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct KubeletRegistration {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: BTreeSet<Taint>,
 }
 
-impl Told {
-    pub(super) fn by(user_data: &str) -> Self {
-        let mut told = Self::default();
-        told.read_flags(user_data);
-        told.read_node_configs(user_data);
+impl KubeletRegistration {
+    pub(super) fn parse(user_data: &str) -> Self {
+        let mut registration = Self::default();
+        registration.read_flags(user_data);
+        registration.read_node_configs(user_data);
         if let Ok(settings) = user_data.parse::<toml::Table>() {
-            told.read_settings(&settings);
+            registration.read_settings(&settings);
         }
-        told
+        registration
     }
 
-    /// `--node-labels` and `--register-with-taints`, in a script or a NodeConfig.
+    /// Reads `--node-labels` and `--register-with-taints`, in a script or a NodeConfig.
     fn read_flags(&mut self, text: &str) {
         for list in flags(text, "--node-labels=") {
             let pairs = list.split(',').filter_map(|pair| pair.split_once('='));
@@ -87,7 +87,7 @@ impl Told {
         }
     }
 
-    /// nodeadm's documents, which are parts of a MIME archive.
+    /// Reads nodeadm's NodeConfig documents, which are parts of a MIME archive.
     fn read_node_configs(&mut self, text: &str) {
         for document in text.split("\n--").flat_map(|part| part.split("\n\n")) {
             let Ok(config) = serde_saphyr::from_str::<Value>(document) else {
@@ -105,7 +105,7 @@ impl Told {
         }
     }
 
-    /// Bottlerocket's settings.
+    /// Reads Bottlerocket's settings.
     fn read_settings(&mut self, settings: &toml::Table) {
         let kubernetes = settings
             .get("settings")
@@ -124,7 +124,7 @@ impl Told {
     }
 }
 
-/// The values of a flag, quotes taken off.
+/// Values of a flag, without quotes.
 fn flags<'t>(text: &'t str, flag: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(flag).skip(1).map(|rest| {
         let rest = rest.trim_start_matches(['"', '\'', '\\']);
@@ -133,7 +133,7 @@ fn flags<'t>(text: &'t str, flag: &'t str) -> impl Iterator<Item = &'t str> {
     })
 }
 
-/// `key=value:Effect`.
+/// Parses `key=value:Effect`.
 fn taint(text: &str) -> Option<Taint> {
     let (rest, name) = text.rsplit_once(':')?;
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
@@ -173,33 +173,42 @@ mod tests {
     }
 
     #[test]
-    fn a_script_tells_by_flags() {
-        let told = Told::by(
+    fn script_flags_are_parsed() {
+        let registration = KubeletRegistration::parse(
             "#!/bin/bash\n/etc/eks/bootstrap.sh 'demo' --kubelet-extra-args \
              '--node-labels=\"karpenter.sh/nodepool=default,team=blue\" \
              --register-with-taints=\"karpenter.sh/unregistered:NoExecute\" --max-pods=29'",
         );
-        assert_eq!((told.labels, told.taints), (labels(), unregistered()));
+        assert_eq!(
+            (registration.labels, registration.taints),
+            (labels(), unregistered())
+        );
     }
 
     #[test]
-    fn a_node_config_tells_by_settings() {
-        let told = Told::by(
+    fn node_config_is_parsed() {
+        let registration = KubeletRegistration::parse(
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
              Content-Type: application/node.eks.aws\n\n# Generated\napiVersion: node.eks.aws/v1alpha1\n\
              kind: NodeConfig\nspec:\n  kubelet:\n    config:\n      registerWithTaints:\n      - effect: NoExecute\n        key: karpenter.sh/unregistered\n    flags:\n    \
              - --node-labels=\"karpenter.sh/nodepool=default,team=blue\"\n\n--//--\n",
         );
-        assert_eq!((told.labels, told.taints), (labels(), unregistered()));
+        assert_eq!(
+            (registration.labels, registration.taints),
+            (labels(), unregistered())
+        );
     }
 
     #[test]
-    fn bottlerocket_is_told_in_toml() {
-        let told = Told::by(
+    fn bottlerocket_settings_are_parsed() {
+        let registration = KubeletRegistration::parse(
             "[settings.kubernetes]\ncluster-name = \"demo\"\n\
              [settings.kubernetes.node-labels]\n\"karpenter.sh/nodepool\" = \"default\"\nteam = \"blue\"\n\
              [settings.kubernetes.node-taints]\n\"karpenter.sh/unregistered\" = [\":NoExecute\"]\n",
         );
-        assert_eq!((told.labels, told.taints), (labels(), unregistered()));
+        assert_eq!(
+            (registration.labels, registration.taints),
+            (labels(), unregistered())
+        );
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{controllers::digest, server::rfc3339};
 
-/// The simulated account's number.
+/// Number of the simulated account.
 pub(super) const ACCOUNT: &str = "111122223333";
 
 pub(super) fn spot_interruption(region: &str, id: &InstanceId, now: Timestamp) -> Value {
@@ -45,14 +45,14 @@ pub(super) fn state_change(
     )
 }
 
-/// An event as EventBridge delivers it.
-fn event(region: &str, kind: &str, id: &InstanceId, detail: Value, now: Timestamp) -> Value {
+/// Event in the form in which EventBridge delivers it.
+fn event(region: &str, detail_type: &str, id: &InstanceId, detail: Value, now: Timestamp) -> Value {
     let time = rfc3339(now);
-    let number = digest(&[kind, id.as_str(), &detail.to_string(), &time]);
+    let number = digest(&[detail_type, id.as_str(), &detail.to_string(), &time]);
     json!({
         "version": "0",
         "id": format!("{number:016x}"),
-        "detail-type": kind,
+        "detail-type": detail_type,
         "source": "aws.ec2",
         "account": ACCOUNT,
         "time": time,

@@ -7,31 +7,32 @@ use model::{
     },
 };
 
-use super::{Account, Record, boot};
+use super::{Account, InstanceRecord, boot};
 use crate::controllers::{Machines, digest};
 
-/// Why CreateFleet refuses a whole request.
+/// Error of a whole CreateFleet request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct RequestError {
     pub(super) code: &'static str,
     pub(super) message: String,
 }
 
-/// One override with the template that it is of.
+/// Override with the launch template that it belongs to.
 #[derive(Clone, Copy)]
-struct Choice<'a> {
+struct FleetCandidate<'a> {
     template: &'a LaunchTemplate,
     offering: &'a FleetOverride,
 }
 
 impl Account {
-    /// CreateFleet of type `instant`: as many as the pools and quotas have, and a failure for every override that had none.
+    /// Performs CreateFleet of type `instant`: launches as many instances as pools and quotas allow, and returns an
+    /// error for each override that had no capacity.
     pub(super) fn create_fleet(
         &mut self,
         request: &FleetRequest,
         machines: &mut Machines,
         now: Timestamp,
-    ) -> Result<FleetResponse, Refusal> {
+    ) -> Result<FleetAnswer, RequestError> {
         self.requests.push((now, request.clone()));
         if self.options.honors_client_tokens
             && let Some((first, answer)) = self.answered.get(&request.token)
@@ -39,7 +40,7 @@ impl Account {
             return if first == request {
                 Ok(answer.clone())
             } else {
-                Err(Refusal {
+                Err(RequestError {
                     code: "IdempotentParameterMismatch",
                     message: "The client token was used with other parameters".to_owned(),
                 })
@@ -52,8 +53,8 @@ impl Account {
         let mut failures: Vec<OfferingFailure> = Vec::new();
         for _ in 0..request.target_capacity {
             match self.choose(request, &mut failures) {
-                Some(choice) => {
-                    let launched = self.start(request, choice, machines, now);
+                Some(candidate) => {
+                    let launched = self.start(request, candidate, machines, now);
                     answer.instances.push(launched);
                 }
                 None => break,
@@ -65,14 +66,14 @@ impl Account {
         Ok(answer)
     }
 
-    /// The best override that can be had; why others cannot is noted, each once.
+    /// Returns the best available override; records the error of each unavailable one once.
     fn choose<'r>(
         &self,
         request: &'r FleetRequest,
         failures: &mut Vec<OfferingFailure>,
-    ) -> Option<Choice<'r>> {
-        let choices = request.templates.iter().flat_map(|template| {
-            template.overrides.iter().map(|offering| Choice {
+    ) -> Option<FleetCandidate<'r>> {
+        let candidates = request.templates.iter().flat_map(|template| {
+            template.overrides.iter().map(|offering| FleetCandidate {
                 template: &template.template,
                 offering,
             })
@@ -83,37 +84,40 @@ impl Account {
                 AllocationStrategy::Prioritized | AllocationStrategy::CapacityOptimizedPrioritized
             )
         );
-        let mut available: Vec<(i64, Choice<'r>)> = Vec::new();
-        for choice in choices {
-            let price = self.offered_price(request.capacity_type, choice.offering);
-            match (self.problem(request.capacity_type, choice.offering), price) {
+        let mut available: Vec<(i64, FleetCandidate<'r>)> = Vec::new();
+        for candidate in candidates {
+            let price = self.offered_price(request.capacity_type, candidate.offering);
+            match (
+                self.launch_error(request.capacity_type, candidate.offering),
+                price,
+            ) {
                 (None, Some(price)) => {
                     let rank = if by_priority {
-                        choice.offering.priority
+                        candidate.offering.priority
                     } else {
                         price.0
                     };
-                    available.push((rank, choice));
+                    available.push((rank, candidate));
                 }
-                (Some((code, message)), _) => note(failures, choice.offering, code, message),
+                (Some((code, message)), _) => note(failures, candidate.offering, code, message),
                 (None, None) => note(
                     failures,
-                    choice.offering,
+                    candidate.offering,
                     "Unsupported",
                     format!(
                         "Your requested instance type ({}) is not supported in your requested Availability Zone ({}).",
-                        choice.offering.instance_type, choice.offering.zone
+                        candidate.offering.instance_type, candidate.offering.zone
                     ),
                 ),
             }
         }
         available
             .into_iter()
-            .min_by_key(|(rank, choice)| {
-                let offering = choice.offering;
+            .min_by_key(|(rank, candidate)| {
+                let offering = candidate.offering;
                 (*rank, offering.instance_type.clone(), offering.zone.clone())
             })
-            .map(|(_, choice)| choice)
+            .map(|(_, candidate)| candidate)
     }
 
     fn offered_price(
@@ -121,15 +125,16 @@ impl Account {
         capacity_type: CapacityType,
         offering: &FleetOverride,
     ) -> Option<NanosPerHour> {
-        let kind = self.instance_type(&offering.instance_type)?;
-        let offered = kind.offerings.iter().find(|candidate| {
-            candidate.capacity_type == capacity_type && candidate.zone == offering.zone
+        let instance_type = self.instance_type(&offering.instance_type)?;
+        let offered = instance_type.offerings.iter().find(|offering_of_type| {
+            offering_of_type.capacity_type == capacity_type
+                && offering_of_type.zone == offering.zone
         })?;
         Some(offered.price)
     }
 
-    /// Why nothing can be launched in a pool now.
-    fn problem(
+    /// Error code and message with which a launch in a pool fails at present; `None` if it would succeed.
+    fn launch_error(
         &self,
         capacity_type: CapacityType,
         offering: &FleetOverride,
@@ -179,7 +184,9 @@ impl Account {
     }
 
     fn vcpus(&self, instance_type: &str) -> i64 {
-        let cpu = |kind: &model::InstanceType| kind.capacity.get(model::resources::CPU) / 1000;
+        let cpu = |instance_type: &model::InstanceType| {
+            instance_type.capacity.get(model::resources::CPU) / 1000
+        };
         self.instance_type(instance_type).map_or(0, cpu)
     }
 
@@ -195,11 +202,11 @@ impl Account {
     fn start(
         &mut self,
         request: &FleetRequest,
-        choice: Choice<'_>,
+        candidate: FleetCandidate<'_>,
         machines: &mut Machines,
         now: Timestamp,
     ) -> Launched {
-        let offering = choice.offering;
+        let offering = candidate.offering;
         let pool = (
             request.capacity_type,
             offering.instance_type.clone(),
@@ -238,20 +245,25 @@ impl Account {
             capacity_type: request.capacity_type,
             image: offering.image.clone(),
             subnet: offering.subnet.clone(),
-            security_groups: choice.template.security_groups.iter().cloned().collect(),
+            security_groups: candidate.template.security_groups.iter().cloned().collect(),
             reservation: None,
             private_dns: Some(node.clone()),
             launched_at: Some(now),
             tags: request.tags.clone(),
             state_reason: None,
         };
-        if let Some(kind) = self.instance_type(&offering.instance_type) {
-            let join = boot::node(kind, &instance, &address, &choice.template.user_data);
+        if let Some(instance_type) = self.instance_type(&offering.instance_type) {
+            let join = boot::node(
+                instance_type,
+                &instance,
+                &address,
+                &candidate.template.user_data,
+            );
             let joins_at = now.checked_add(self.options.boot).unwrap_or(now);
             machines.start(join, joins_at);
         }
         let price = self.offered_price(request.capacity_type, offering);
-        let record = Record {
+        let record = InstanceRecord {
             node,
             vcpus: self.vcpus(&offering.instance_type),
             price: price.unwrap_or_default(),

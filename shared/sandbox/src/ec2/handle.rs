@@ -31,7 +31,7 @@ use serde_json::Value;
 use super::{Account, Api};
 use crate::{controllers::Machines, sandbox::Shared};
 
-/// The account of a running sandbox, as turns see it.
+/// Simulated account of a running sandbox; implements the ports of turns.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
     shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub struct Ec2 {
     authority_pem: String,
 }
 
-/// The addresses of the cluster's services; kube-dns has the tenth.
+/// Service CIDR of the cluster; kube-dns has its tenth address.
 const SERVICE_CIDR: &str = "10.100.0.0/16";
 const DNS_IP: &str = "10.100.0.10";
 
@@ -52,13 +52,13 @@ impl Ec2 {
         }
     }
 
-    /// Looks at or changes the account directly, without passing a port.
+    /// Reads or changes the account directly, not through a port.
     pub fn with<T>(&self, act: impl FnOnce(&mut Account, &mut Machines, Timestamp) -> T) -> T {
         self.shared
             .write(|world, now| act(&mut world.account, &mut world.machines, now))
     }
 
-    /// One call of the API: throttled, then done.
+    /// Performs one API call: throttling first, then the action.
     fn call<T>(
         &self,
         api: Api,
@@ -74,7 +74,7 @@ impl Ec2 {
             }
             act(account, machines, now)
         });
-        self.shared.nudge();
+        self.shared.wake();
         result
     }
 
@@ -126,7 +126,7 @@ fn is_of(instance: &Instance, cluster: &ClusterName) -> bool {
 
 const TERMINATE: &str = "TerminateInstances";
 
-/// One instance that is unknown or another cluster's fails the whole call.
+/// Fails the whole call if one instance is unknown or belongs to another cluster.
 fn may_act(
     account: &Account,
     cluster: &ClusterName,
@@ -152,7 +152,7 @@ fn may_act(
 
 #[async_trait]
 impl Cloud for Ec2 {
-    /// Launch templates are part of the request here, and throttling stands for the budget.
+    /// Always ready: launch templates are part of the request here, and throttling takes the place of the call budget.
     async fn ready(&self, _: &FleetRequest) -> Result<(), CloudError> {
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Cloud for Ec2 {
                 TERMINATE,
                 |account, machines, now| {
                     may_act(account, cluster, TERMINATE, &ids)?;
-                    // Zones without a protected instance are done even where the call is refused.
+                    // Zones without a protected instance are processed even if the call returns an error.
                     let (protected, refused) = account.protected_zones(&ids);
                     for id in &ids {
                         if !protected.contains(&account.zone(id)) {
@@ -297,7 +297,7 @@ impl Catalog for Ec2 {
         Ok(types)
     }
 
-    /// Nobody shifts traffic in the simulated account.
+    /// The simulated account has no zonal shifts.
     async fn zonal_shifts(
         &self,
         _: &ClusterName,
@@ -307,7 +307,8 @@ impl Catalog for Ec2 {
     }
 }
 
-/// The simulated account's prices do not change, and it keeps neither templates nor profiles.
+/// Account housekeeping of the simulated account: its prices do not change, and it keeps neither launch templates nor
+/// instance profiles.
 #[async_trait]
 impl AccountHousekeeping for Ec2 {
     async fn renew_prices(&self, _: bool, _: Timestamp) -> Vec<String> {
@@ -339,7 +340,7 @@ impl NodeClassResolver for Ec2 {
         let draft = self.with(|account, _, _| account.resolve(node_class, &facts, &settings, now));
         Ok(Resolved {
             warnings: draft.warnings.clone(),
-            // Launches are never refused here for want of permission.
+            // Launches never fail for lack of permission here.
             status: draft.judged(Verdict::Passed),
             hash: hash.map(|hash| StaticHash {
                 hash,
@@ -358,7 +359,7 @@ impl NodeClassResolver for Ec2 {
         drift_of_instance(node_class, types, claim, instance).map_err(|unknown| unknown.to_string())
     }
 
-    /// Profiles of the simulated account cost nothing and stay.
+    /// Instance profiles of the simulated account are never deleted.
     async fn release(&self, _: &ClusterName, _: &EC2NodeClass) -> Result<(), CloudError> {
         Ok(())
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use model::CapacityType;
 
-/// Most vCPUs that may run at once; `None` is without bound.
+/// Upper bounds on running vCPUs; `None` is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quotas {
     pub on_demand_vcpus: Option<i64>,
@@ -19,18 +19,18 @@ impl Quotas {
     }
 }
 
-/// Calls that share a token bucket.
+/// API calls that share a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Api {
     CreateFleet,
     TerminateInstances,
     CreateTags,
-    /// RebootInstances and other calls that change single things.
+    /// RebootInstances and other calls that change single resources.
     Mutating,
     Describe,
 }
 
-/// A token bucket's size and refill.
+/// Size and refill rate of a token bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     pub burst: i64,
@@ -51,7 +51,7 @@ impl Api {
     }
 }
 
-/// The tokens left in each bucket, in thousandths.
+/// Tokens left in each bucket, in thousandths.
 #[derive(Debug)]
 pub(super) struct Buckets {
     left: BTreeMap<Api, (i64, Timestamp)>,
@@ -68,7 +68,7 @@ impl Buckets {
         }
     }
 
-    /// Takes a token. Whether there was one.
+    /// Takes a token. Returns whether one was left.
     pub(super) fn take(&mut self, api: Api, now: Timestamp) -> bool {
         let Rate { burst, per_second } = api.rate();
         let (left, since) = self.left.entry(api).or_insert((burst * WHOLE, self.start));

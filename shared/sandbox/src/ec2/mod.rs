@@ -1,7 +1,8 @@
-//! A simulated AWS account: EC2 with pools of capacity, quotas, throttling and spot interruptions, and what NodeClasses
-//! select. Its instances boot as nodes of the cluster beside it.
+//! Simulated AWS account: EC2 with capacity pools, quotas, throttling and spot interruptions, and the resources that
+//! EC2NodeClasses select. Its instances boot as nodes of the simulated cluster.
 //!
-//! [`Account`] is pure and works in turns like the rest of the world; [`Ec2`] is the handle that implements `ports`.
+//! [`Account`] is pure: time is an argument, and [`Account::step`] advances it. [`Ec2`] is the handle that implements
+//! `ports`.
 
 mod boot;
 mod events;
@@ -33,70 +34,70 @@ pub use network::{Image, SecurityGroup, Subnet};
 use crate::controllers::Machines;
 use limits::Buckets;
 
-/// One way to buy an instance: capacity type, instance type, zone.
+/// Capacity pool: capacity type, instance type and zone.
 pub type Pool = (CapacityType, String, String);
 
-/// What an account is made with.
+/// Configuration of an account.
 #[derive(Clone, Debug)]
 pub struct AccountOptions {
     pub region: String,
     /// Zone name → zone id.
     pub zones: BTreeMap<String, String>,
-    /// What EC2 sells, as every NodeClass sees it; prices are those of the offerings.
+    /// Instance types that EC2 offers, as every EC2NodeClass sees them; prices are those of the offerings.
     pub catalog: Arc<Vec<InstanceType>>,
     pub subnets: Vec<Subnet>,
     pub security_groups: Vec<SecurityGroup>,
-    /// Besides those that aliases name, which all exist.
+    /// Images besides those that aliases name, which all exist.
     pub images: Vec<Image>,
-    /// The `major.minor` that the cluster's control plane reports.
+    /// `major.minor` version that the cluster's control plane reports.
     pub kubernetes_version: String,
     /// From launch to the node's registration.
     pub boot: SignedDuration,
-    /// How long new instances are missing from descriptions.
+    /// Time for which new instances are missing from DescribeInstances (eventual consistency).
     pub describe_lag: SignedDuration,
     pub quotas: Quotas,
-    /// Calls above EC2's rates are refused.
+    /// Whether calls above EC2's rates are throttled.
     pub throttling: bool,
-    /// Whether a repeated ClientToken gives the first answer again.
+    /// Whether a repeated ClientToken returns the first response again.
     pub honors_client_tokens: bool,
 }
 
-/// The account's state.
+/// State of the account.
 #[derive(Debug)]
 pub struct Account {
     pub options: AccountOptions,
-    instances: BTreeMap<InstanceId, Record>,
+    instances: BTreeMap<InstanceId, InstanceRecord>,
     /// Instances whose attribute disableApiTermination is set.
     pub protected: BTreeSet<InstanceId>,
-    /// Instances left in a pool; one that is not named has no bound.
+    /// Instances left in a pool; a pool that is not listed is unlimited.
     capacity: BTreeMap<Pool, u32>,
     answered: BTreeMap<LaunchToken, (FleetRequest, FleetResponse)>,
     /// Every CreateFleet request that reached EC2, with the time of its arrival.
     requests: Vec<(Timestamp, FleetRequest)>,
     templates: BTreeSet<String>,
     buckets: Buckets,
-    /// EventBridge events that nobody has taken yet.
+    /// EventBridge events since the last [`Account::take_events`].
     events: Vec<Value>,
     next_number: u32,
 }
 
-/// An instance and what the account alone knows of it.
+/// Instance with attributes that EC2 does not describe.
 #[derive(Clone, Debug)]
-struct Record {
+struct InstanceRecord {
     instance: Instance,
-    /// The name of its node.
+    /// Name of the instance's node.
     node: String,
     vcpus: i64,
     price: NanosPerHour,
     state_since: Timestamp,
-    /// When EC2 takes it back.
+    /// Time at which EC2 reclaims the spot instance.
     reclaimed_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
 }
 
-/// From launch to running, and from shutting down to terminated.
+/// From launch to running, and from shutting-down to terminated.
 const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(2);
-/// Between the notice and the end of a spot instance.
+/// From the interruption notice to the end of a spot instance.
 const SPOT_NOTICE: SignedDuration = SignedDuration::from_secs(120);
 
 impl Account {
@@ -115,27 +116,27 @@ impl Account {
         }
     }
 
-    /// Bounds a pool: 0 makes it answer with insufficient capacity.
+    /// Limits a pool: at 0 a launch fails with insufficient capacity.
     pub fn set_capacity(&mut self, pool: Pool, instances: u32) {
         self.capacity.insert(pool, instances);
     }
 
-    /// Takes a pool's bound away.
+    /// Removes a pool's limit.
     pub fn clear_capacity(&mut self, pool: &Pool) {
         self.capacity.remove(pool);
     }
 
-    /// The control plane is of another version from now on: aliases of images resolve to that version's.
+    /// Upgrades the control plane: from now on image aliases resolve to the images of this version.
     pub fn upgrade_kubernetes(&mut self, version: &str) {
         version.clone_into(&mut self.options.kubernetes_version);
     }
 
-    /// Every instance there ever was, in any state.
+    /// Every instance that was ever launched, in any state.
     pub fn instances(&self) -> impl Iterator<Item = &Instance> {
         self.instances.values().map(|record| &record.instance)
     }
 
-    /// Instances that cost money.
+    /// Instances that are neither terminated nor shutting down, which cost money.
     pub fn alive(&self) -> impl Iterator<Item = &Instance> {
         self.instances()
             .filter(|instance| instance.state.is_alive())
@@ -145,12 +146,12 @@ impl Account {
         &self.requests
     }
 
-    /// What an instance costs, whatever became of it.
+    /// Hourly price of an instance in any state.
     pub fn price(&self, id: &InstanceId) -> Option<NanosPerHour> {
         self.instances.get(id).map(|record| record.price)
     }
 
-    /// What all instances cost together, at this moment.
+    /// Hourly price of all live instances together.
     pub fn hourly_cost(&self) -> NanosPerHour {
         let alive = self
             .instances
@@ -159,7 +160,7 @@ impl Account {
         NanosPerHour(alive.map(|record| record.price.0).sum())
     }
 
-    /// What was spent until now, in nano-dollars, by the second.
+    /// Cost until `now` in nano-dollars, billed by the second.
     pub fn spent_nanos(&self, now: Timestamp) -> i64 {
         const SECONDS_PER_HOUR: i128 = 3600;
         let spent = self.instances.values().map(|record| {
@@ -171,13 +172,13 @@ impl Account {
         i64::try_from(spent.sum::<i128>()).unwrap_or(i64::MAX)
     }
 
-    /// Asks for the end of an instance, as its owner or anybody with the right may. Whether it was alive.
+    /// Requests the termination of an instance, as TerminateInstances does. Returns whether it was alive.
     pub fn terminate(&mut self, id: &InstanceId, machines: &mut Machines, now: Timestamp) -> bool {
         let reason = "Client.UserInitiatedShutdown: User initiated shutdown";
         self.shut_down(id, reason, machines, now)
     }
 
-    /// Reboots an instance that runs, disks and addresses and all.
+    /// Reboots a running instance, which keeps its disks and addresses.
     pub fn reboot(&mut self, id: &InstanceId, machines: &mut Machines, now: Timestamp) {
         if let Some(record) = self.instances.get(id) {
             let joins_at = now.checked_add(self.options.boot).unwrap_or(now);
@@ -185,7 +186,8 @@ impl Account {
         }
     }
 
-    /// Zones of these instances in which one has its attribute disableApiTermination set, and EC2's words for the first.
+    /// Zones in which one of these instances has its attribute disableApiTermination set, and EC2's error message for
+    /// the first such instance.
     fn protected_zones(&self, ids: &[InstanceId]) -> (BTreeSet<Option<String>>, Option<String>) {
         let lives = |id: &&InstanceId| {
             let record = self.instances.get(*id);
@@ -206,7 +208,7 @@ impl Account {
         record.map(|record| record.instance.zone.clone())
     }
 
-    /// EC2 announces that it takes a spot instance back, and does so two minutes later.
+    /// Announces the interruption of a spot instance, and reclaims it two minutes later.
     pub fn interrupt_spot(&mut self, id: &InstanceId, now: Timestamp) -> bool {
         let Some(record) = self.spot_record(id) else {
             return false;
@@ -217,7 +219,7 @@ impl Account {
         true
     }
 
-    /// EC2 says that a spot instance is at risk.
+    /// Emits a rebalance recommendation for a spot instance.
     pub fn recommend_rebalance(&mut self, id: &InstanceId, now: Timestamp) -> bool {
         if self.spot_record(id).is_none() {
             return false;
@@ -227,12 +229,12 @@ impl Account {
         true
     }
 
-    /// EventBridge events since the last call.
+    /// Takes the EventBridge events since the last call.
     pub fn take_events(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.events)
     }
 
-    /// Moves instances along; answers with the time of the next change.
+    /// Advances the states of instances; returns the time of the next change.
     pub(crate) fn step(&mut self, machines: &mut Machines, now: Timestamp) -> Option<Timestamp> {
         let reclaimed: Vec<InstanceId> = self
             .instances
@@ -300,13 +302,13 @@ impl Account {
         true
     }
 
-    fn spot_record(&mut self, id: &InstanceId) -> Option<&mut Record> {
+    fn spot_record(&mut self, id: &InstanceId) -> Option<&mut InstanceRecord> {
         self.instances.get_mut(id).filter(|record| {
             record.instance.state.is_alive() && record.instance.capacity_type == CapacityType::Spot
         })
     }
 
-    /// What descriptions show: new instances only after the lag.
+    /// Instances that DescribeInstances returns: new ones only after the lag.
     fn described(&self, now: Timestamp) -> impl Iterator<Item = &Instance> {
         let lag = self.options.describe_lag;
         self.instances().filter(move |instance| {
@@ -325,9 +327,14 @@ impl Account {
 }
 
 impl AccountOptions {
-    /// An account in us-east-1 with a subnet in each zone of its catalog, selectable by `karpenter.sh/discovery: <cluster>`.
+    /// Account in us-east-1 with a subnet in each zone of its catalog, selectable by `karpenter.sh/discovery:
+    /// <cluster>`.
     pub fn us_east_1(catalog: Arc<Vec<InstanceType>>, cluster: &str) -> Self {
-        let offerings = || catalog.iter().flat_map(|kind| &kind.offerings);
+        let offerings = || {
+            catalog
+                .iter()
+                .flat_map(|instance_type| &instance_type.offerings)
+        };
         let zones: BTreeMap<String, String> = offerings()
             .map(|offering| (offering.zone.clone(), offering.zone_id.clone()))
             .collect();

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use aws_rules::{ami, node_class::Filters};
 
-/// A subnet of the account.
+/// Subnet of the account.
 #[derive(Clone, Debug)]
 pub struct Subnet {
     pub id: String,
@@ -76,7 +76,7 @@ impl Image {
     }
 }
 
-/// Whether every filter has a value that fits, as Describe calls take them.
+/// Returns whether every filter has a matching value, as in Describe calls.
 fn all<'a>(
     filters: &Filters,
     tags: &BTreeMap<String, String>,
@@ -94,7 +94,7 @@ fn all<'a>(
     })
 }
 
-/// Wildcards as EC2 has them: `*` for any text, `?` for any letter.
+/// Matches EC2's wildcards: `*` for any text, `?` for any character.
 fn is_like(text: &str, pattern: &str) -> bool {
     match pattern.split_at_checked(1) {
         None => text.is_empty(),

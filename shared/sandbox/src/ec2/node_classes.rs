@@ -19,7 +19,7 @@ use super::{Account, Image};
 use crate::controllers::digest;
 
 impl Account {
-    /// The status of a NodeClass, from what its terms select in this account.
+    /// Computes the status of an EC2NodeClass from the resources of this account that its terms select.
     pub(super) fn resolve(
         &self,
         class: &EC2NodeClass,
@@ -111,7 +111,7 @@ impl Account {
     }
 }
 
-/// The image that AWS publishes in a parameter: there is one for every name.
+/// Image that AWS publishes in an SSM parameter: one exists for every name.
 fn published(parameter: &str) -> ami::Image {
     let is_arm = parameter.contains("arm64") || parameter.contains("aarch64");
     ami::Image {

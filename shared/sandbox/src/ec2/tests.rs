@@ -126,14 +126,14 @@ fn launch(capacity_type: &str) -> Launch {
     }
 }
 
-/// A sandbox under a clock of its own, with a small catalog.
-struct Bench {
+/// Sandbox under a virtual clock, with a small catalog.
+struct Fixture {
     sandbox: Sandbox,
     ec2: Ec2,
     cluster: ClusterName,
 }
 
-impl Bench {
+impl Fixture {
     async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
@@ -162,7 +162,7 @@ impl Bench {
         }
     }
 
-    /// The request that the real rules make for a launch, frozen under a token.
+    /// CreateFleet request that the launch rules make for a launch, under a token.
     async fn request(&self, launch: &Launch, token: &str, count: u32) -> FleetRequest {
         let mut class = node_class();
         let now = self.sandbox.now();
@@ -208,13 +208,13 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_node_class_resolves_to_what_the_account_has() {
-    let bench = Bench::start().await;
+async fn node_class_resolves_to_resources_of_the_account() {
+    let fixture = Fixture::start().await;
     let class = node_class();
-    let now = bench.sandbox.now();
-    let status = bench
+    let now = fixture.sandbox.now();
+    let status = fixture
         .ec2
-        .resolve(&bench.cluster, &class, &[], now)
+        .resolve(&fixture.cluster, &class, &[], now)
         .await
         .unwrap()
         .status;
@@ -236,9 +236,9 @@ async fn a_node_class_resolves_to_what_the_account_has() {
         "karpenter.sh/discovery".to_owned(),
         "other".to_owned(),
     )]));
-    let status = bench
+    let status = fixture
         .ec2
-        .resolve(&bench.cluster, &elsewhere, &[], now)
+        .resolve(&fixture.cluster, &elsewhere, &[], now)
         .await
         .unwrap()
         .status;
@@ -251,24 +251,24 @@ async fn a_node_class_resolves_to_what_the_account_has() {
 }
 
 #[tokio::test]
-async fn an_instance_becomes_the_node_that_its_user_data_describes() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("on-demand"), "token-1", 1).await;
-    let answer = bench.launch(&request).await.unwrap();
+async fn instance_joins_as_the_node_of_its_user_data() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("on-demand"), "token-1", 1).await;
+    let answer = fixture.launch(&request).await.unwrap();
     let launched = &answer.instances[0];
     assert_eq!(launched.instance_type, "m5.large", "the cheapest");
     assert_eq!(
-        bench.state(&launched.instance).await,
+        fixture.state(&launched.instance).await,
         InstanceState::Pending
     );
-    bench.pass(5);
+    fixture.pass(5);
     assert_eq!(
-        bench.state(&launched.instance).await,
+        fixture.state(&launched.instance).await,
         InstanceState::Running
     );
-    assert!(bench.node(&launched.instance).is_none(), "still booting");
-    bench.pass(30);
-    let node = bench.node(&launched.instance).unwrap();
+    assert!(fixture.node(&launched.instance).is_none(), "still booting");
+    fixture.pass(30);
+    let node = fixture.node(&launched.instance).unwrap();
     assert_eq!(
         node["spec"]["providerID"],
         format!("aws:///us-east-1a/{}", launched.instance)
@@ -291,23 +291,23 @@ async fn an_instance_becomes_the_node_that_its_user_data_describes() {
         .collect();
     assert_eq!(taints, ["example.com/team", "karpenter.sh/unregistered"]);
 
-    let ended = bench
+    let ended = fixture
         .ec2
-        .terminate(&bench.cluster, std::slice::from_ref(&launched.instance));
+        .terminate(&fixture.cluster, std::slice::from_ref(&launched.instance));
     assert!(ended.await.values().all(is_ended));
-    bench.pass(90);
+    fixture.pass(90);
     assert_eq!(
-        bench.state(&launched.instance).await,
+        fixture.state(&launched.instance).await,
         InstanceState::Terminated
     );
     assert!(
-        bench.node(&launched.instance).is_none(),
+        fixture.node(&launched.instance).is_none(),
         "its node is gone too"
     );
     assert!(
-        bench
+        fixture
             .ec2
-            .list_instances(&bench.cluster)
+            .list_instances(&fixture.cluster)
             .await
             .unwrap()
             .is_empty()
@@ -315,8 +315,8 @@ async fn an_instance_becomes_the_node_that_its_user_data_describes() {
 }
 
 #[tokio::test]
-async fn a_pool_without_capacity_sends_the_fleet_elsewhere() {
-    let bench = Bench::start().await;
+async fn fleet_avoids_pools_without_capacity() {
+    let fixture = Fixture::start().await;
     let pool = |zone: &str| {
         (
             CapacityType::OnDemand,
@@ -324,12 +324,12 @@ async fn a_pool_without_capacity_sends_the_fleet_elsewhere() {
             zone.to_owned(),
         )
     };
-    bench.ec2.with(|account, _, _| {
+    fixture.ec2.with(|account, _, _| {
         account.set_capacity(pool("us-east-1a"), 0);
         account.set_capacity(pool("us-east-1b"), 1);
     });
-    let request = bench.request(&launch("on-demand"), "token-1", 2).await;
-    let answer = bench.launch(&request).await.unwrap();
+    let request = fixture.request(&launch("on-demand"), "token-1", 2).await;
+    let answer = fixture.launch(&request).await.unwrap();
     let got: Vec<(&str, &str)> = answer
         .instances
         .iter()
@@ -348,10 +348,10 @@ async fn a_pool_without_capacity_sends_the_fleet_elsewhere() {
 }
 
 #[tokio::test]
-async fn quotas_bound_what_runs_at_once() {
-    let bench = Bench::start_with(|options| options.quotas.spot_vcpus = Some(5)).await;
-    let request = bench.request(&launch("spot"), "token-1", 3).await;
-    let answer = bench.launch(&request).await.unwrap();
+async fn quotas_bound_running_vcpus() {
+    let fixture = Fixture::start_with(|options| options.quotas.spot_vcpus = Some(5)).await;
+    let request = fixture.request(&launch("spot"), "token-1", 3).await;
+    let answer = fixture.launch(&request).await.unwrap();
     assert_eq!(answer.instances.len(), 2);
     assert!(
         answer
@@ -362,26 +362,26 @@ async fn quotas_bound_what_runs_at_once() {
 }
 
 #[tokio::test]
-async fn a_client_token_launches_once() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("on-demand"), "token-1", 1).await;
-    let first = bench.launch(&request).await.unwrap();
-    assert_eq!(bench.launch(&request).await.unwrap(), first);
+async fn client_token_launches_once() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("on-demand"), "token-1", 1).await;
+    let first = fixture.launch(&request).await.unwrap();
+    assert_eq!(fixture.launch(&request).await.unwrap(), first);
     let other = FleetRequest {
         target_capacity: 2,
         ..request.clone()
     };
-    let error = bench.launch(&other).await.unwrap_err();
+    let error = fixture.launch(&other).await.unwrap_err();
     assert!(
         matches!(error, CloudError::Invalid { code, .. } if code == "IdempotentParameterMismatch")
     );
 
-    let bench = Bench::start_with(|options| options.honors_client_tokens = false).await;
-    let first = bench.launch(&request).await.unwrap();
-    assert_ne!(bench.launch(&request).await.unwrap(), first);
-    let tagged = bench
+    let fixture = Fixture::start_with(|options| options.honors_client_tokens = false).await;
+    let first = fixture.launch(&request).await.unwrap();
+    assert_ne!(fixture.launch(&request).await.unwrap(), first);
+    let tagged = fixture
         .ec2
-        .instances_of_launch(&bench.cluster, &"token-1".into())
+        .instances_of_launch(&fixture.cluster, &"token-1".into())
         .await
         .unwrap();
     assert_eq!(tagged.len(), 2);
@@ -389,70 +389,70 @@ async fn a_client_token_launches_once() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_rate_are_throttled() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("on-demand"), "token", 1).await;
+async fn calls_above_the_rate_are_throttled() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("on-demand"), "token", 1).await;
     for _ in 0..5 {
-        bench.launch(&request).await.unwrap();
+        fixture.launch(&request).await.unwrap();
     }
-    let error = bench.launch(&request).await.unwrap_err();
+    let error = fixture.launch(&request).await.unwrap_err();
     assert!(matches!(error, CloudError::Throttled { .. }), "{error}");
-    bench.pass(1);
-    assert!(bench.launch(&request).await.is_ok());
+    fixture.pass(1);
+    assert!(fixture.launch(&request).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_spot_interruption_is_announced_two_minutes_ahead() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("spot"), "token-1", 1).await;
-    let id = bench.launch(&request).await.unwrap().instances[0]
+async fn spot_interruption_is_announced_two_minutes_ahead() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("spot"), "token-1", 1).await;
+    let id = fixture.launch(&request).await.unwrap().instances[0]
         .instance
         .clone();
-    bench.pass(40);
-    bench.ec2.with(|account, _, _| account.take_events());
+    fixture.pass(40);
+    fixture.ec2.with(|account, _, _| account.take_events());
     assert!(
-        bench
+        fixture
             .ec2
             .with(|account, _, now| account.interrupt_spot(&id, now))
     );
-    let events = bench.ec2.with(|account, _, _| account.take_events());
+    let events = fixture.ec2.with(|account, _, _| account.take_events());
     assert_eq!(
         events[0]["detail-type"],
         "EC2 Spot Instance Interruption Warning"
     );
     assert_eq!(events[0]["detail"]["instance-id"], id.as_str());
-    bench.pass(119);
-    assert_eq!(bench.state(&id).await, InstanceState::Running);
-    bench.pass(2);
-    assert_eq!(bench.state(&id).await, InstanceState::ShuttingDown);
-    let events = bench.ec2.with(|account, _, _| account.take_events());
+    fixture.pass(119);
+    assert_eq!(fixture.state(&id).await, InstanceState::Running);
+    fixture.pass(2);
+    assert_eq!(fixture.state(&id).await, InstanceState::ShuttingDown);
+    let events = fixture.ec2.with(|account, _, _| account.take_events());
     assert_eq!(events[0]["detail"]["state"], "shutting-down");
     assert!(
-        !bench
+        !fixture
             .ec2
             .with(|account, _, now| account.interrupt_spot(&id, now))
     );
 }
 
 #[tokio::test]
-async fn descriptions_lag_behind_launches() {
+async fn describe_instances_lags_behind_launches() {
     let lag = SignedDuration::from_secs(10);
-    let bench = Bench::start_with(|options| options.describe_lag = lag).await;
-    let request = bench.request(&launch("on-demand"), "token-1", 1).await;
-    bench.launch(&request).await.unwrap();
+    let fixture = Fixture::start_with(|options| options.describe_lag = lag).await;
+    let request = fixture.request(&launch("on-demand"), "token-1", 1).await;
+    fixture.launch(&request).await.unwrap();
     assert!(
-        bench
+        fixture
             .ec2
-            .list_instances(&bench.cluster)
+            .list_instances(&fixture.cluster)
             .await
             .unwrap()
             .is_empty()
     );
-    bench.pass(10);
+    fixture.pass(10);
     assert_eq!(
-        bench
+        fixture
             .ec2
-            .list_instances(&bench.cluster)
+            .list_instances(&fixture.cluster)
             .await
             .unwrap()
             .len(),
@@ -461,10 +461,10 @@ async fn descriptions_lag_behind_launches() {
 }
 
 #[tokio::test]
-async fn cost_is_counted_by_the_second() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("on-demand"), "token-1", 2).await;
-    let ids: Vec<InstanceId> = bench
+async fn cost_is_billed_by_the_second() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("on-demand"), "token-1", 2).await;
+    let ids: Vec<InstanceId> = fixture
         .launch(&request)
         .await
         .unwrap()
@@ -473,14 +473,14 @@ async fn cost_is_counted_by_the_second() {
         .map(|launched| launched.instance)
         .collect();
     assert_eq!(
-        bench.ec2.with(|account, _, _| account.hourly_cost()),
+        fixture.ec2.with(|account, _, _| account.hourly_cost()),
         NanosPerHour(192_000_000)
     );
-    bench.pass(1800);
-    let ended = bench.ec2.terminate(&bench.cluster, &ids).await;
+    fixture.pass(1800);
+    let ended = fixture.ec2.terminate(&fixture.cluster, &ids).await;
     assert!(ended.len() == 2 && ended.values().all(is_ended));
-    bench.pass(1800);
-    let (cost, spent) = bench
+    fixture.pass(1800);
+    let (cost, spent) = fixture
         .ec2
         .with(|account, _, now| (account.hourly_cost(), account.spent_nanos(now)));
     assert_eq!((cost, spent), (NanosPerHour(0), 96_000_000));
@@ -491,19 +491,19 @@ fn is_ended(verdict: &Termination) -> bool {
 }
 
 #[tokio::test]
-async fn protected_instance_of_a_call_holds_up_no_other() {
-    let bench = Bench::start().await;
-    let request = bench.request(&launch("on-demand"), "token-1", 3).await;
-    let launched = bench.launch(&request).await.unwrap().instances;
+async fn protected_instance_of_a_call_blocks_no_other() {
+    let fixture = Fixture::start().await;
+    let request = fixture.request(&launch("on-demand"), "token-1", 3).await;
+    let launched = fixture.launch(&request).await.unwrap().instances;
     let [first, second, third] = launched.as_slice() else {
         panic!("{launched:?}")
     };
     let protected = second.instance.clone();
-    bench
+    fixture
         .ec2
         .with(|account, _, _| account.protected.insert(protected));
     let ids = [&first.instance, &second.instance, &third.instance].map(Clone::clone);
-    let ended = bench.ec2.terminate(&bench.cluster, &ids).await;
+    let ended = fixture.ec2.terminate(&fixture.cluster, &ids).await;
     assert!(is_ended(&ended[&first.instance]) && is_ended(&ended[&third.instance]));
     let Termination::Refused(refusal) = &ended[&second.instance] else {
         panic!("{ended:?}")

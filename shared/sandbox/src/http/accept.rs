@@ -3,17 +3,17 @@ use axum::http::{HeaderMap, header};
 use super::query::Query;
 use crate::error::{ApiError, ApiResult};
 
-/// The form in which objects are sent.
+/// Representation in which objects are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum Representation {
     Object,
-    /// `PartialObjectMetadata`: what a client needs that only follows metadata.
+    /// `PartialObjectMetadata`, for clients that need metadata only.
     Metadata,
     /// Rows for `kubectl get`.
     Table(RowObject),
 }
 
-/// What a table's row carries of its object.
+/// Part of the object that each row of a table includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowObject {
     None,
@@ -21,7 +21,7 @@ pub(super) enum RowObject {
     Whole,
 }
 
-/// The media type parameters of one entry of an Accept header.
+/// Media type parameter of one entry of an Accept header.
 fn parameter<'a>(entry: &'a str, name: &str) -> &'a str {
     entry
         .split(';')
@@ -39,8 +39,8 @@ pub(super) fn entries(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-/// The first form that the client accepts and the server has.
-pub(super) fn shape(headers: &HeaderMap, query: &Query) -> ApiResult<Shape> {
+/// First representation of the Accept header that the server supports.
+pub(super) fn shape(headers: &HeaderMap, query: &Query) -> ApiResult<Representation> {
     let mut any = false;
     for entry in entries(headers) {
         any = true;
@@ -49,14 +49,14 @@ pub(super) fn shape(headers: &HeaderMap, query: &Query) -> ApiResult<Shape> {
             continue;
         }
         return Ok(match parameter(entry, "as") {
-            "" => Shape::Object,
+            "" => Representation::Object,
             _ if parameter(entry, "v") != "v1" => continue,
-            "Table" => Shape::Table(match query.text("includeObject") {
+            "Table" => Representation::Table(match query.text("includeObject") {
                 "None" => RowObject::None,
                 "Object" => RowObject::Whole,
                 _ => RowObject::Metadata,
             }),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" => Shape::Metadata,
+            "PartialObjectMetadata" | "PartialObjectMetadataList" => Representation::Metadata,
             _ => continue,
         });
     }
@@ -67,10 +67,10 @@ pub(super) fn shape(headers: &HeaderMap, query: &Query) -> ApiResult<Shape> {
             "only the following media types are accepted: application/json, application/json;as=Table;v=v1;g=meta.k8s.io, application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
         ));
     }
-    Ok(Shape::Object)
+    Ok(Representation::Object)
 }
 
-/// Whether the client asks for aggregated discovery.
+/// Returns whether the client asks for aggregated discovery.
 pub(super) fn wants_aggregated(headers: &HeaderMap) -> bool {
     entries(headers).any(|entry| {
         parameter(entry, "as") == "APIGroupDiscoveryList" && parameter(entry, "v") == "v2"

@@ -11,7 +11,7 @@ use crate::{
     store::{Start, TableId},
 };
 
-/// Who asks.
+/// Authenticated user of a request.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     name: String,
@@ -24,7 +24,7 @@ impl User {
     }
 }
 
-/// Members of this group may do everything.
+/// Group whose members may do everything.
 const ADMINISTRATORS: &str = "system:masters";
 
 const CLUSTER_ROLES: TableId = TableId::named("clusterroles.rbac.authorization.k8s.io");
@@ -32,7 +32,7 @@ const CLUSTER_BINDINGS: TableId = TableId::named("clusterrolebindings.rbac.autho
 const ROLES: TableId = TableId::named("roles.rbac.authorization.k8s.io");
 const BINDINGS: TableId = TableId::named("rolebindings.rbac.authorization.k8s.io");
 
-/// Finds the user by bearer token, or whom an administrator acts as.
+/// Finds the user by bearer token, or the user that an administrator impersonates.
 pub(super) fn user(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
     let user = authenticated(shared, headers)?;
     let wanted = headers.get("impersonate-user");
@@ -57,7 +57,7 @@ pub(super) fn user(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
     })
 }
 
-/// A server without credentials takes everybody as administrator.
+/// Authenticates by bearer token. A server without credentials accepts every request as administrator.
 fn authenticated(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
     let credentials = shared.credentials();
     if credentials.is_empty() {
@@ -82,7 +82,7 @@ fn authenticated(shared: &Shared, headers: &HeaderMap) -> ApiResult<User> {
         .ok_or_else(ApiError::unauthorized)
 }
 
-/// Refuses what no role of the user allows. `selected` is the one object that a list or watch chooses.
+/// Denies access that no role of the user allows. `selected` is the single object that a list or watch selects by name.
 pub(super) fn check(
     shared: &Shared,
     user: &User,
@@ -105,7 +105,7 @@ pub(super) fn check(
     }
     let role = shared.read(|world| allowing_role(&world.server, user, &access));
     let is_allowed = role.is_some();
-    shared.note_access(UsedAccess {
+    shared.record_access(UsedAccess {
         user: user.name.clone(),
         verb: verb.to_owned(),
         group: access.group.to_owned(),
@@ -131,11 +131,11 @@ pub(super) fn check(
     )))
 }
 
-/// What somebody wants to do.
+/// Access that a user requests.
 struct Access<'a> {
     verb: &'a str,
     group: &'a str,
-    /// With the subresource: `pods/eviction`.
+    /// Resource, with its subresource if there is one: `pods/eviction`.
     resource: &'a str,
     namespace: &'a str,
     name: &'a str,
@@ -145,7 +145,7 @@ fn is_allowed(server: &ApiServer, user: &User, access: &Access<'_>) -> bool {
     user.is_administrator() || allowing_role(server, user, access).is_some()
 }
 
-/// The first role of the user that allows it.
+/// First role of the user that allows the access.
 fn allowing_role(server: &ApiServer, user: &User, access: &Access<'_>) -> Option<String> {
     let everywhere = server
         .store
@@ -180,7 +180,7 @@ fn allowing_role(server: &ApiServer, user: &User, access: &Access<'_>) -> Option
         .map(|role| role.name().to_owned())
 }
 
-/// Whether a binding is about this user.
+/// Returns whether a subject of the binding is this user or one of its groups.
 fn names(binding: &Value, user: &User) -> bool {
     json::items(binding, &["subjects"]).iter().any(|subject| {
         let name = json::text(subject, &["name"]);
@@ -214,7 +214,7 @@ fn grants(rule: &Value, access: &Access<'_>) -> bool {
         && (named.is_empty() || named.iter().any(|name| name == access.name))
 }
 
-/// Answers the questions clients ask about access and identity.
+/// Answers SelfSubjectAccessReview and the other reviews of access and identity.
 pub(super) fn review(
     shared: &Shared,
     user: &User,
@@ -237,8 +237,8 @@ pub(super) fn review(
         },
         _ => return Err(ApiError::unknown_path()),
     };
-    let asked = json::at(&review, &["spec", "resourceAttributes"]).clone();
-    let text = |field: &str| json::text(&asked, &[field]);
+    let requested = json::at(&review, &["spec", "resourceAttributes"]).clone();
+    let text = |field: &str| json::text(&requested, &[field]);
     let resource = match text("subresource") {
         "" => text("resource").to_owned(),
         subresource => format!("{}/{subresource}", text("resource")),

@@ -7,27 +7,27 @@ use serde_json::Value;
 use super::protobuf;
 use crate::error::{ApiError, ApiResult};
 
-/// Larger bodies are refused, as API servers do.
-const MOST_BYTES: usize = 3 * 1024 * 1024;
+/// Upper bound on request bodies, as in API servers; larger ones are rejected.
+const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 pub(super) async fn read(body: Body) -> ApiResult<Vec<u8>> {
-    match axum::body::to_bytes(body, MOST_BYTES).await {
+    match axum::body::to_bytes(body, BODY_BYTES_MAX).await {
         Ok(bytes) => Ok(bytes.to_vec()),
         Err(error) => Err(ApiError::new(
             413,
             "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {MOST_BYTES} bytes ({error})"),
+            format!("Request entity too large: limit is {BODY_BYTES_MAX} bytes ({error})"),
         )),
     }
 }
 
-/// The media type of the body, without parameters.
+/// Media type of the body, without parameters.
 pub(super) fn media_type(headers: &HeaderMap) -> &str {
     let given = super::text(headers, header::CONTENT_TYPE);
     given.split(';').next().unwrap_or_default().trim()
 }
 
-/// A body in JSON, YAML or protobuf.
+/// Decodes a body in JSON, YAML or protobuf.
 pub(super) fn decode(headers: &HeaderMap, body: &[u8]) -> ApiResult<Value> {
     let media_type = media_type(headers);
     match media_type {
@@ -47,7 +47,7 @@ pub(super) fn parse_json(body: &[u8]) -> ApiResult<Value> {
     })
 }
 
-/// YAML, of which JSON is a part.
+/// Parses YAML, of which JSON is a subset.
 pub(super) fn parse_yaml(body: &[u8]) -> ApiResult<Value> {
     if let Ok(value) = serde_json::from_slice(body) {
         return Ok(value);

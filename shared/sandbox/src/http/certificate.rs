@@ -6,9 +6,9 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// A certificate authority made for one run, and a server certificate for this machine.
+/// Certificate authority of this run, and a server certificate for 127.0.0.1 issued by it.
 pub(crate) struct Identity {
-    /// What clients trust.
+    /// Certificate authority that clients must trust.
     pub(crate) authority_pem: String,
     pub(crate) server: Arc<ServerConfig>,
 }

@@ -8,10 +8,11 @@ use crate::{
     kinds::{Kinds, ResourceType},
 };
 
-/// Discovery is aggregated in this form since 1.30; older servers answer in one that clients no longer ask for alone.
+/// First minor version that serves aggregated discovery in this format. Older servers serve a format that no client
+/// requests alone any more.
 pub(super) const AGGREGATED_SINCE: u32 = 30;
 
-/// The media type of aggregated discovery.
+/// Media type of aggregated discovery.
 pub(super) const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -38,9 +39,9 @@ pub(super) fn version(minor: u32) -> Value {
     })
 }
 
-/// One request at a time: clients of old.
-pub(super) fn plain(kinds: &Kinds, asked: &Discovery) -> ApiResult<Value> {
-    match asked {
+/// Unaggregated discovery, for older clients: one document per group and version.
+pub(super) fn plain(kinds: &Kinds, requested: &Discovery) -> ApiResult<Value> {
+    match requested {
         Discovery::CoreVersions => Ok(json!({
             "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [],
         })),
@@ -80,7 +81,7 @@ pub(super) fn plain(kinds: &Kinds, asked: &Discovery) -> ApiResult<Value> {
     }
 }
 
-/// Everything in one answer.
+/// Aggregated discovery of the core group, or of all other groups.
 pub(super) fn aggregated(kinds: &Kinds, core: bool) -> Value {
     let items: Vec<Value> = groups(kinds)
         .iter()
@@ -173,7 +174,7 @@ fn aggregated_resource(kind: &ResourceType) -> Value {
     })
 }
 
-/// Group, version and kind that a subresource speaks, and its verbs.
+/// Group, version and kind of a subresource's body, and its verbs.
 fn subresource_kind<'a>(
     kind: &'a ResourceType,
     subresource: &str,

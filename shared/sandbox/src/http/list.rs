@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ResourceRequest,
-    accept::{self, Shape},
+    accept::{self, Representation},
     query::ListQuery,
     respond::Answer,
     stream, table,
@@ -18,12 +18,12 @@ use crate::{
     store::{Listing, Object, ObjectKey, Start, Store},
 };
 
-/// Lists of more objects are written while they are read.
+/// Number of objects from which a list is streamed instead of built in memory.
 const STREAMED_FROM: usize = 1_000;
-/// What ends a list.
+/// Closes a list.
 const TAIL: &str = "]}";
 
-/// Where the next page of a list begins, and at which revision the whole list is read.
+/// Continue token: the key after which the next page begins, and the revision at which the whole list is read.
 #[derive(Deserialize, Serialize)]
 struct Continue {
     #[serde(rename = "rv")]
@@ -41,7 +41,7 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
     })?;
     let page = page(listing, &query);
     let body = match shape {
-        Shape::Object if stored_as => {
+        Representation::Object if stored_as => {
             let head = format!(
                 r#"{{"kind":"{}List","apiVersion":"{}","metadata":{},"items":["#,
                 request.kind.kind,
@@ -53,7 +53,7 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
             }
             join(head, &page.objects)
         }
-        Shape::Object => shared.read(|world| {
+        Representation::Object => shared.read(|world| {
             let objects = page.objects.iter();
             let items: Vec<Value> = objects
                 .map(|object| world.server.present(&request.kind, object.value()))
@@ -65,7 +65,7 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
             })
             .to_string()
         }),
-        Shape::Metadata => {
+        Representation::Metadata => {
             let objects = page.objects.iter();
             let items: Vec<Value> = objects
                 .map(|object| table::partial(object.value()))
@@ -76,7 +76,7 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
             })
             .to_string()
         }
-        Shape::Table(carried) => {
+        Representation::Table(carried) => {
             let objects = page.objects.iter().map(|object| object.value());
             table::of_objects(
                 &request.kind,
@@ -96,7 +96,7 @@ struct Page {
     objects: Vec<Arc<Object>>,
 }
 
-/// Reads the objects of a request's namespace at the revision that the query asks for.
+/// Reads the objects in a request's namespace at the requested revision.
 fn read(store: &Store, request: &ResourceRequest, query: &ListQuery) -> ApiResult<Listing> {
     let table = &request.kind.table;
     let namespace = request.path.namespace.as_deref();
@@ -111,30 +111,30 @@ fn read(store: &Store, request: &ResourceRequest, query: &ListQuery) -> ApiResul
                 )
             });
     }
-    let asked = query.revision.unwrap_or(0);
-    if asked > store.revision() {
-        return Err(too_large(asked, store.revision()));
+    let requested = query.revision.unwrap_or(0);
+    if requested > store.revision() {
+        return Err(too_large(requested, store.revision()));
     }
     if query.revision_match.as_deref() == Some("Exact") {
         return store
-            .list_at(table, asked, namespace, &Start::Beginning)
+            .list_at(table, requested, namespace, &Start::Beginning)
             .ok_or_else(|| {
                 ApiError::expired(format!(
-                    "The resourceVersion for the provided list is too old: {asked}"
+                    "The resourceVersion for the provided list is too old: {requested}"
                 ))
             });
     }
     Ok(store.list(table, namespace, &Start::Beginning))
 }
 
-/// The future is refused: the client has seen another server's state.
-pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
+/// 504 for a resource version of the future: the client has seen another server's state.
+pub(super) fn too_large(requested: u64, current: u64) -> ApiError {
     ApiError {
         retry_after_seconds: Some(1),
         ..ApiError::new(
             504,
             "Timeout",
-            format!("Too large resource version: {asked}, current: {current}"),
+            format!("Too large resource version: {requested}, current: {current}"),
         )
     }
     .with_details(json!({"causes": [{
@@ -142,7 +142,7 @@ pub(super) fn too_large(asked: u64, current: u64) -> ApiError {
     }]}))
 }
 
-/// Keeps what the selectors match, up to the limit.
+/// Filters by the selectors, up to the limit.
 fn page(listing: Listing, query: &ListQuery) -> Page {
     let is_selective = !query.labels.is_empty() || !query.fields.is_empty();
     let mut objects = listing.objects;
@@ -175,7 +175,7 @@ pub(super) fn matches(object: &Object, query: &ListQuery) -> bool {
         && query.fields.matches(object)
 }
 
-/// Stored objects as they are: no object is written twice.
+/// Joins the encoded objects; none is encoded twice.
 fn join(head: String, objects: &[Arc<Object>]) -> String {
     let size: usize = objects
         .iter()

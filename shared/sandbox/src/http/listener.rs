@@ -15,7 +15,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig, server::TlsStream};
 
-/// One port for both protocols: kubectl sends its token over TLS only, and curl likes it plain.
+/// Listener for HTTP and HTTPS on one port: kubectl sends its token over TLS only, and plain HTTP is convenient with
+/// curl.
 pub(crate) struct Listener {
     connections: mpsc::Receiver<(Connection, SocketAddr)>,
     address: SocketAddr,
@@ -27,13 +28,13 @@ pub(crate) enum Connection {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Connections that may wait to be served.
+/// Upper bound on connections that wait to be served.
 const BACKLOG: usize = 64;
-/// A client that says nothing for this long is dropped.
+/// Time after which a client that has sent nothing is disconnected.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The first byte of every TLS connection: a handshake record.
+/// First byte of every TLS connection: a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
-/// After a failed accept, typically for want of file descriptors.
+/// Pause after a failed accept, typically for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 impl Listener {
@@ -52,7 +53,7 @@ impl Listener {
                     let connection =
                         tokio::time::timeout(FIRST_BYTE_TIMEOUT, greet(stream, &acceptor)).await;
                     if let Ok(Ok(connection)) = connection {
-                        // The server is gone: so is the connection.
+                        // The server is gone, so the connection is dropped.
                         drop(ready.send((connection, peer)).await);
                     }
                 });
@@ -72,7 +73,7 @@ impl Drop for Listener {
     }
 }
 
-/// Learns the protocol from the first byte, and shakes hands if it is TLS.
+/// Detects TLS by the first byte, and performs the handshake.
 async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> io::Result<Connection> {
     stream.set_nodelay(true)?;
     let mut first = [0];

@@ -1,4 +1,5 @@
-//! The wire: HTTP requests in Kubernetes' words to calls on [`crate::server`], and answers, lists and watches back.
+//! HTTP front end: maps Kubernetes' requests to calls of [`crate::server`], and writes objects, lists and watches as
+//! responses.
 
 mod accept;
 mod authorize;
@@ -40,12 +41,12 @@ use crate::{
     sandbox::Shared,
 };
 
-/// Every path goes through one door: Kubernetes' paths depend on the kinds that exist.
+/// Router with a single fallback route: the valid paths depend on the registered kinds.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new().fallback(handle).with_state(shared)
 }
 
-/// A request for a resource, understood and allowed.
+/// Parsed and authorized request for a resource.
 struct ResourceRequest {
     kind: Arc<ResourceType>,
     path: ResourcePath,
@@ -55,7 +56,7 @@ struct ResourceRequest {
 }
 
 impl ResourceRequest {
-    /// The namespace of the path; cluster-scoped kinds have none.
+    /// Namespace of the path; empty for cluster-scoped kinds.
     fn namespace(&self) -> &str {
         self.path.namespace.as_deref().unwrap_or_default()
     }
@@ -100,22 +101,25 @@ async fn respond(shared: &Arc<Shared>, request: Request) -> ApiResult<Response> 
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
             other(shared, &headers, &segments)?
         }
-        Route::Discovery(asked) => {
+        Route::Discovery(requested) => {
             authorize::user(shared, &headers)?;
             if *request.method() != Method::GET {
                 return Err(ApiError::method_not_allowed());
             }
-            return discover(shared, &headers, &asked);
+            return discover(shared, &headers, &requested);
         }
         Route::Resource(path) => return resource(shared, path, request).await,
     };
     Ok(answer.into_response(&headers))
 }
 
-fn discover(shared: &Shared, headers: &HeaderMap, asked: &Discovery) -> ApiResult<Response> {
-    let core = *asked == Discovery::CoreVersions;
+fn discover(shared: &Shared, headers: &HeaderMap, requested: &Discovery) -> ApiResult<Response> {
+    let core = *requested == Discovery::CoreVersions;
     let is_aggregated = shared.kubernetes_minor() >= discovery::AGGREGATED_SINCE;
-    if is_aggregated && (core || *asked == Discovery::Groups) && accept::wants_aggregated(headers) {
+    if is_aggregated
+        && (core || *requested == Discovery::Groups)
+        && accept::wants_aggregated(headers)
+    {
         let list = shared.read(|world| discovery::aggregated(&world.server.kinds, core));
         let mut response = Answer::ok(&list).into_response(headers);
         response.headers_mut().insert(
@@ -124,7 +128,7 @@ fn discover(shared: &Shared, headers: &HeaderMap, asked: &Discovery) -> ApiResul
         );
         return Ok(response);
     }
-    let answer = shared.read(|world| discovery::plain(&world.server.kinds, asked))?;
+    let answer = shared.read(|world| discovery::plain(&world.server.kinds, requested))?;
     Ok(Answer::ok(&answer).into_response(headers))
 }
 
@@ -145,7 +149,7 @@ fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<A
         ["openapi", "v2"] => {
             authorize::user(shared, headers)?;
             if accept::entries(headers).any(|entry| entry.contains("proto-openapi")) {
-                // No bytes are a document without definitions.
+                // An empty protobuf body is a document without definitions.
                 Ok(Answer {
                     content_type: openapi::SWAGGER_PROTOBUF,
                     ..Answer::text(String::new())
@@ -169,7 +173,7 @@ fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<A
     }
 }
 
-/// The verb of a request in the words of discovery and RBAC.
+/// Verb of a request, as named by discovery and RBAC.
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> ApiResult<&'static str> {
     let named = path.name.is_some();
     Ok(match method.as_str() {
@@ -265,7 +269,7 @@ fn dispatch(shared: &Arc<Shared>, request: &ResourceRequest, body: &[u8]) -> Api
     }
 }
 
-/// One object as an answer, in the form that the client accepts.
+/// Response with one object, in the representation that the client accepts.
 fn object_answer(
     shared: &Shared,
     request: &ResourceRequest,
@@ -276,12 +280,14 @@ fn object_answer(
     let now = shared.now();
     shared.read(|world| {
         Ok(match shape {
-            accept::Shape::Object if world.server.is_stored_as(kind) => {
+            accept::Representation::Object if world.server.is_stored_as(kind) => {
                 Answer::text(object.encoded().to_owned())
             }
-            accept::Shape::Object => Answer::ok(&world.server.present(kind, object.value())),
-            accept::Shape::Metadata => Answer::ok(&table::partial(object.value())),
-            accept::Shape::Table(carried) => {
+            accept::Representation::Object => {
+                Answer::ok(&world.server.present(kind, object.value()))
+            }
+            accept::Representation::Metadata => Answer::ok(&table::partial(object.value())),
+            accept::Representation::Table(carried) => {
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
                 let objects = std::iter::once(object.value());
                 Answer::ok(&table::of_objects(kind, &metadata, objects, carried, now))

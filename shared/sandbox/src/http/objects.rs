@@ -11,12 +11,12 @@ use crate::{
     sandbox::Shared,
     server::{
         ApiServer, DeleteOptions, Deleted, Outcome, Part, Preconditions, Propagation, WriteOptions,
-        Written,
+        WriteResult,
     },
     store::{Object, Start},
 };
 
-/// The verbs on one object.
+/// Handles requests for a single object.
 pub(super) fn answer(
     shared: &Arc<Shared>,
     request: &ResourceRequest,
@@ -43,7 +43,7 @@ pub(super) fn options(request: &ResourceRequest) -> WriteOptions {
 pub(super) fn written(
     shared: &Shared,
     request: &ResourceRequest,
-    written: Written,
+    written: WriteResult,
 ) -> ApiResult<Answer> {
     let status = match written.change {
         Outcome::Created => StatusCode::CREATED,
@@ -110,7 +110,7 @@ pub(super) fn patch_object(
     written(shared, request, result)
 }
 
-/// The object that a patch makes of the stored one.
+/// Result of a patch applied to the stored object.
 pub(super) fn patched(
     server: &ApiServer,
     request: &ResourceRequest,
@@ -122,7 +122,7 @@ pub(super) fn patched(
     Ok(value)
 }
 
-/// Applies a patch of any kind but server-side apply.
+/// Applies a patch of any type but server-side apply.
 pub(super) fn apply_patch(
     request: &ResourceRequest,
     value: &mut Value,
@@ -221,7 +221,7 @@ pub(super) fn delete_all(
     Ok(Answer::ok(&answer).into_response(&request.headers))
 }
 
-/// Delete options come in the body, in the query, or both.
+/// Delete options of the body and the query.
 pub(super) fn delete_options(request: &ResourceRequest, body: &[u8]) -> ApiResult<DeleteOptions> {
     let body = if body.is_empty() {
         Value::Null

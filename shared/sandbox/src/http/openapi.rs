@@ -1,4 +1,4 @@
-//! As much OpenAPI as clients decide by: which kinds exist, that the server validates fields itself, and the schemas
+//! Minimal OpenAPI documents: the kinds that exist, the note that the server validates fields itself, and the schemas
 //! of custom kinds for `kubectl explain`.
 
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::{
     kinds::{Form, Kinds, ResourceType},
 };
 
-/// `/openapi/v3`: where each group's document is.
+/// `/openapi/v3`: paths of the documents of each group.
 pub(super) fn index(kinds: &Kinds) -> Value {
     let mut paths = Map::new();
     for (group, versions) in discovery::groups(kinds) {
@@ -22,7 +22,7 @@ pub(super) fn index(kinds: &Kinds) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/api/v1`, `/openapi/v3/apis/<group>/<version>`.
+/// `/openapi/v3/api/v1` and `/openapi/v3/apis/<group>/<version>`.
 pub(super) fn document(kinds: &Kinds, segments: &[&str]) -> ApiResult<Value> {
     let (group, version) = match segments {
         ["api", version] => ("", *version),
@@ -58,11 +58,11 @@ pub(super) fn document(kinds: &Kinds, segments: &[&str]) -> ApiResult<Value> {
     }))
 }
 
-/// The media type in which old clients want it.
+/// Media type in which older clients request the document.
 pub(super) const SWAGGER_PROTOBUF: &str =
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// `/openapi/v2`, which clients ask for only when they find no v3.
+/// `/openapi/v2`, which clients request only without v3.
 pub(super) fn swagger() -> Value {
     json!({
         "swagger": "2.0",

@@ -1,11 +1,11 @@
-/// What a URL path asks for.
+/// Parsed URL path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Below `/api` or `/apis`.
+    /// Path of a resource below `/api` or `/apis`.
     Resource(ResourcePath),
-    /// `/api`, `/apis`, `/apis/<group>`, `/apis/<group>/<version>`, `/api/v1`.
+    /// `/api`, `/apis`, `/apis/<group>`, `/apis/<group>/<version>` or `/api/v1`.
     Discovery(Discovery),
-    /// Anything else, by its segments.
+    /// Segments of any other path.
     Other(Vec<String>),
 }
 
@@ -13,7 +13,7 @@ pub(super) enum Route {
 pub(super) struct ResourcePath {
     pub(super) group: String,
     pub(super) version: String,
-    /// `None`: all namespaces, or a cluster-scoped kind.
+    /// Namespace; `None` means all namespaces, or a cluster-scoped kind.
     pub(super) namespace: Option<String>,
     pub(super) resource: String,
     pub(super) name: Option<String>,
@@ -43,7 +43,7 @@ pub(super) fn parse(path: &str) -> Route {
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Route::Other(segments),
     };
-    // A namespace is itself an object, with subresources of its own.
+    // A namespace is an object with subresources of its own.
     let (namespace, rest) = match rest {
         [] => {
             return Route::Discovery(Discovery::Resources {
@@ -72,7 +72,7 @@ pub(super) fn parse(path: &str) -> Route {
     }
 }
 
-/// Undoes percent encoding; what is not valid stays as it is.
+/// Decodes percent encoding; malformed escapes stay as they are.
 fn decode(segment: &str) -> String {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_named_by_their_path() {
+    fn paths_name_resources() {
         assert_eq!(
             resource("/api/v1/namespaces/default/pods/web-0/eviction"),
             ResourcePath {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_an_object_too() {
+    fn namespace_path_is_an_object() {
         let namespace = resource("/api/v1/namespaces/default");
         assert_eq!(namespace.resource, "namespaces");
         assert_eq!(namespace.name.as_deref(), Some("default"));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_decoded() {
+    fn percent_encoded_names_are_decoded() {
         let role = resource("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode");
         assert_eq!(role.name.as_deref(), Some("system:node"));
     }

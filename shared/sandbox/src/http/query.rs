@@ -9,20 +9,20 @@ use crate::{
     server::{UnknownFields, WriteOptions},
 };
 
-/// The parameters after the question mark; the last of a repeated one counts.
+/// Query parameters; of a repeated parameter the last one counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query {
     values: BTreeMap<String, String>,
 }
 
-/// What a list or watch asks for.
+/// Parameters of a list or watch.
 #[derive(Clone, Debug)]
 pub(super) struct ListQuery {
     pub(super) labels: LabelSelector,
     pub(super) fields: FieldSelector,
     pub(super) limit: Option<usize>,
     pub(super) continue_token: Option<String>,
-    /// `None`: the newest state. 0: any.
+    /// Requested resource version. `None` is the newest state, 0 any state.
     pub(super) revision: Option<u64>,
     pub(super) revision_match: Option<String>,
     pub(super) timeout: Option<Duration>,
@@ -59,13 +59,14 @@ impl Query {
         })
     }
 
-    /// The one object that a list or watch chooses by a field selector: roles may allow it by its name.
+    /// Single object name that the field selector of a list or watch selects: RBAC rules with `resourceNames` may allow
+    /// it.
     pub(super) fn name(&self, verb: &str) -> Option<&str> {
         if !["list", "watch", "deletecollection"].contains(&verb) {
             return None;
         }
         let mut conditions = self.text("fieldSelector").split(',');
-        let name = conditions.find_map(|one| one.strip_prefix("metadata.name="))?;
+        let name = conditions.find_map(|condition| condition.strip_prefix("metadata.name="))?;
         Some(name.trim_start_matches('='))
     }
 
@@ -90,7 +91,7 @@ impl Query {
         })
     }
 
-    /// How a write is done; the manager falls back to the program's name.
+    /// Options of a write; the field manager defaults to the program's name in the user agent.
     pub(super) fn write_options(&self, user_agent: &str) -> WriteOptions {
         let named = self.text("fieldManager");
         let program = user_agent.split(['/', ' ']).next().unwrap_or_default();

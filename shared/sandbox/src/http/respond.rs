@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// Bodies from this size are compressed, as API servers do.
+/// Size from which bodies are compressed, as in API servers.
 const COMPRESS_FROM_BYTES: usize = 128 * 1024;
 
-/// An answer before it goes on the wire.
+/// Response before encoding.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -28,7 +28,7 @@ impl Answer {
         Self::text(body.to_string())
     }
 
-    /// JSON text made elsewhere.
+    /// Response whose body is encoded JSON.
     pub(super) fn text(body: String) -> Self {
         Self {
             status: StatusCode::OK,
@@ -80,7 +80,7 @@ impl From<ApiError> for Answer {
     }
 }
 
-/// The `Retry-After` header of an error, which clients obey on 429.
+/// Sets the `Retry-After` header of an error, which clients respect on 429.
 pub(super) fn retry_after(error: &ApiError, response: &mut Response) {
     if let Some(seconds) = error.retry_after_seconds {
         response
@@ -89,7 +89,7 @@ pub(super) fn retry_after(error: &ApiError, response: &mut Response) {
     }
 }
 
-/// Whether the client can read what is compressed.
+/// Returns whether the client accepts gzip.
 pub(super) fn takes_gzip(request: &HeaderMap) -> bool {
     request
         .get(header::ACCEPT_ENCODING)
@@ -100,7 +100,7 @@ pub(super) fn takes_gzip(request: &HeaderMap) -> bool {
 pub(super) fn compress(body: &str) -> Vec<u8> {
     let mut compressed = Vec::new();
     let mut encoder = flate2::read::GzEncoder::new(body.as_bytes(), flate2::Compression::fast());
-    // Reading from and writing to memory cannot fail; were it to, the client would see a broken body.
+    // In-memory compression cannot fail; if it did, the client would receive an incomplete body.
     if encoder.read_to_end(&mut compressed).is_err() {
         compressed.clear();
     }

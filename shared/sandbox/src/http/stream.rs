@@ -1,4 +1,4 @@
-//! Long lists, written while they are read: 50,000 pods are 200 MB of text, and nobody holds them at once.
+//! Streamed responses: long lists are encoded while they are sent, because 50,000 pods are 200 MB of text.
 
 use std::{convert::Infallible, io::Write, sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use futures::{StreamExt, stream};
 use super::respond;
 use crate::store::Object;
 
-/// Objects that are written at a time.
+/// Number of objects encoded per chunk.
 const AT_ONCE: usize = 250;
 
-/// A list between `head` and `tail`, its objects separated by commas.
+/// Streams a list: `head`, the objects separated by commas, then `tail`.
 pub(super) fn list(
     head: String,
     objects: Vec<Arc<Object>>,
@@ -46,7 +46,7 @@ pub(super) fn list(
     response
 }
 
-/// The same answer, byte by byte.
+/// Sends a response byte by byte, with a pause between bytes.
 pub(super) fn dripping(response: Response, pause: Duration) -> Response {
     let (parts, body) = response.into_parts();
     let chunks = body.into_data_stream();
@@ -61,11 +61,11 @@ pub(super) fn dripping(response: Response, pause: Duration) -> Response {
     Response::from_parts(parts, Body::from_stream(slow))
 }
 
-/// Bytes of a senseless answer that are sent at a time.
+/// Chunk size of endless responses, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 const BEGINNING: &str = r#"{"kind":""#;
 
-/// The beginning of an object, and a string in it that never ends.
+/// Endless response: an object whose only string never ends.
 pub(super) fn endless() -> Response {
     let beginning = stream::once(async { Bytes::from_static(BEGINNING.as_bytes()) });
     let rest = stream::repeat(Bytes::from(vec![b'a'; PIECE_BYTES]));
@@ -73,7 +73,7 @@ pub(super) fn endless() -> Response {
     Response::new(Body::from_stream(pieces))
 }
 
-/// An endless answer, cut after so many MiB and compressed to a thousandth.
+/// Endless response cut after this many MiB and compressed to a thousandth.
 pub(super) fn unpacking(mebibytes: usize) -> Response {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let piece = vec![b'a'; PIECE_BYTES];
@@ -81,7 +81,7 @@ pub(super) fn unpacking(mebibytes: usize) -> Response {
     for _ in 0..mebibytes {
         written = written.and_then(|()| encoder.write_all(&piece));
     }
-    // Writing to memory cannot fail; were it to, the client would see a broken body.
+    // In-memory compression cannot fail; if it did, the client would receive an incomplete body.
     let body = written.and_then(|()| encoder.finish()).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     let gzip = HeaderValue::from_static("gzip");
@@ -115,7 +115,7 @@ impl Writer {
         let Some(encoder) = &mut self.encoder else {
             return Some(text.into_bytes());
         };
-        // Writing to memory cannot fail; were it to, the client would see a broken body.
+        // In-memory compression cannot fail; if it did, the client would receive an incomplete body.
         if encoder.write_all(text.as_bytes()).is_err() {
             return None;
         }

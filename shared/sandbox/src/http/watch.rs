@@ -10,7 +10,7 @@ use tokio::{sync::watch::Receiver, time::Instant};
 
 use super::{
     ResourceRequest,
-    accept::{self, RowObject, Shape},
+    accept::{self, Representation, RowObject},
     list::{matches, too_large},
     query::ListQuery,
     respond, table,
@@ -22,22 +22,22 @@ use crate::{
     store::{Change, Object, Start},
 };
 
-/// Without `timeoutSeconds` a watch ends by itself after this long, as on API servers.
+/// Duration of a watch without `timeoutSeconds`, as in API servers.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
-/// A watch with a time-out is told this long before it ends how far it has seen, as on API servers.
+/// Time before the end of a watch with a timeout at which the last bookmark is sent, as in API servers.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Events are sent in pieces of about this size, so that a burst is not held in memory twice.
+/// Approximate size of a chunk of events, so that a burst is not held in memory twice.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A watch in progress: a place in the history, moving on with every write.
+/// Watch in progress: a position in the history that advances with every write.
 struct Watcher {
     shared: Arc<Shared>,
     kind: Arc<ResourceType>,
     namespace: Option<String>,
     name: Option<String>,
     query: ListQuery,
-    shape: Shape,
-    /// The revision that the client has seen.
+    shape: Representation,
+    /// Revision that the client has received.
     seen: u64,
     waiting: VecDeque<String>,
     writes: Receiver<u64>,
@@ -100,7 +100,7 @@ pub(super) fn answer(shared: &Arc<Shared>, request: &ResourceRequest) -> ApiResu
     Ok(response)
 }
 
-/// Where the watch begins, and the objects that the client is told of first.
+/// Revision at which the watch begins, and the initial events.
 fn initial_state(
     shared: &Shared,
     request: &ResourceRequest,
@@ -122,8 +122,10 @@ fn initial_state(
         let store = &world.server.store;
         let wants_state = query.revision.unwrap_or(0) == 0 || query.initial_events;
         match query.revision {
-            Some(asked) if asked > store.revision() => Err(too_large(asked, store.revision())),
-            Some(asked) if !wants_state => Ok((asked, Vec::new())),
+            Some(requested) if requested > store.revision() => {
+                Err(too_large(requested, store.revision()))
+            }
+            Some(requested) if !wants_state => Ok((requested, Vec::new())),
             Some(_) | None => {
                 let listing = store.list(table, namespace, &Start::Beginning);
                 Ok((listing.revision, listing.objects))
@@ -141,7 +143,7 @@ fn next_bookmark(now: Instant, deadline: Instant, interval: Duration) -> Instant
 }
 
 impl Watcher {
-    /// The next piece of the stream; `None` at its end.
+    /// Next chunk of the stream; `None` at its end.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(chunk) = self.take_waiting() {
@@ -180,8 +182,8 @@ impl Watcher {
         Some(chunk)
     }
 
-    /// Turns the writes since the last look into lines. A client that fell behind the history learns it at its first
-    /// look by an error, later by the plain end of the stream.
+    /// Encodes the writes since the last call. A client that fell behind the history gets an error at its first call,
+    /// and later a plain end of stream.
     fn collect(&mut self) {
         let shared = self.shared.clone();
         let is_first = std::mem::replace(&mut self.is_first, false);
@@ -248,12 +250,12 @@ impl Watcher {
         });
         let value = presented.as_ref().unwrap_or(object.value());
         match self.shape {
-            Shape::Object => match &presented {
+            Representation::Object => match &presented {
                 Some(value) => self.push_line(event, &value.to_string()),
                 None => self.push_line(event, object.encoded()),
             },
-            Shape::Metadata => self.push_line(event, &table::partial(value).to_string()),
-            Shape::Table(carried) => {
+            Representation::Metadata => self.push_line(event, &table::partial(value).to_string()),
+            Representation::Table(carried) => {
                 let now = self.shared.now();
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
                 let objects = std::iter::once(value);
@@ -263,7 +265,7 @@ impl Watcher {
         }
     }
 
-    /// Tells the client how far it has seen.
+    /// Appends a bookmark with the revision that the client has received.
     fn push_bookmark(&mut self, ends_initial_events: bool) {
         let mut metadata = json!({"resourceVersion": self.seen.to_string()});
         if ends_initial_events {
@@ -274,11 +276,11 @@ impl Watcher {
             );
         }
         let object = match self.shape {
-            Shape::Object => json!({
+            Representation::Object => json!({
                 "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata,
             }),
-            Shape::Metadata => table::partial(&json!({"metadata": metadata})),
-            Shape::Table(_) => {
+            Representation::Metadata => table::partial(&json!({"metadata": metadata})),
+            Representation::Table(_) => {
                 let nothing = std::iter::empty::<&Value>();
                 table::of_objects(
                     &self.kind,

@@ -15,12 +15,12 @@ use serde_json::Value;
 use super::{Form, ResourceType, custom::ScalePaths};
 use crate::store::TableId;
 
-/// Reads a value as a kind's type and writes it again.
+/// Decodes a value as a kind's type and encodes it again.
 pub type Codec = fn(Value) -> Result<Value, serde_json::Error>;
 
 /// Subresources of a built-in kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Has {
+enum Subresources {
     Nothing,
     Status,
     StatusAndScale,
@@ -28,7 +28,7 @@ enum Has {
 
 #[rustfmt::skip]
 pub(super) fn all() -> Vec<ResourceType> {
-    use Has::{Nothing, Status, StatusAndScale};
+    use Subresources::{Nothing, Status, StatusAndScale};
     vec![
         kind::<core::ConfigMap>("configmap", &["cm"], &[], Nothing),
         kind::<core::Endpoints>("endpoints", &["ep"], &[], Nothing),
@@ -82,9 +82,9 @@ pub(super) fn all() -> Vec<ResourceType> {
     ]
 }
 
-/// The same events as the core kind's, under newer names.
+/// Kind `events.k8s.io`: the core events with renamed fields.
 fn event_kind() -> ResourceType {
-    let kind = kind::<events::Event>("event", &["ev"], &[], Has::Nothing);
+    let kind = kind::<events::Event>("event", &["ev"], &[], Subresources::Nothing);
     ResourceType {
         table: TableId::named("events"),
         form: Form::Events(recode::<events::Event>),
@@ -92,7 +92,12 @@ fn event_kind() -> ResourceType {
     }
 }
 
-fn kind<K>(singular: &str, short_names: &[&str], categories: &[&str], has: Has) -> ResourceType
+fn kind<K>(
+    singular: &str,
+    short_names: &[&str],
+    categories: &[&str],
+    has: Subresources,
+) -> ResourceType
 where
     K: Resource + Serialize + DeserializeOwned,
     K::Scope: Scope,
@@ -107,8 +112,8 @@ where
         short_names: owned(short_names),
         categories: owned(categories),
         namespaced: K::Scope::NAMESPACED,
-        has_status: has != Has::Nothing,
-        scale: (has == Has::StatusAndScale).then(ScalePaths::of_workloads),
+        has_status: has != Subresources::Nothing,
+        scale: (has == Subresources::StatusAndScale).then(ScalePaths::of_workloads),
         table: TableId::of(K::GROUP, K::URL_PATH_SEGMENT),
         form: Form::BuiltIn(recode::<K>),
     }

@@ -8,31 +8,31 @@ use crate::{
     store::TableId,
 };
 
-/// What a CustomResourceDefinition adds to a kind.
+/// Part of a kind that a CustomResourceDefinition defines.
 #[derive(Debug)]
 pub struct CustomForm {
     pub schema: Schema,
-    /// `openAPIV3Schema` as written, for OpenAPI.
+    /// Unparsed `openAPIV3Schema`, for OpenAPI.
     pub source: Value,
-    /// The version that objects are kept in.
+    /// Version in which objects are stored.
     pub storage_version: String,
-    /// What `kubectl get` shows besides name and age.
+    /// Columns of `kubectl get` besides name and age.
     pub columns: Vec<Column>,
 }
 
-/// One of `additionalPrinterColumns`.
+/// Entry of `additionalPrinterColumns`.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
     pub kind: String,
     pub format: String,
     pub description: String,
-    /// Above 0: shown with `-o wide` only.
+    /// Above 0 the column appears with `-o wide` only.
     pub priority: i64,
     pub path: String,
 }
 
-/// Where the scale subresource reads and writes, as paths of field names.
+/// Fields that the scale subresource reads and writes, as paths of field names.
 #[derive(Clone, Debug)]
 pub struct ScalePaths {
     pub spec_replicas: Vec<String>,
@@ -50,7 +50,7 @@ impl ScalePaths {
     }
 }
 
-/// The served versions of a CustomResourceDefinition.
+/// Compiles the served versions of a CustomResourceDefinition.
 pub(super) fn compile(crd: &Value) -> Result<Vec<ResourceType>, ApiError> {
     let name = json::text(crd, &["metadata", "name"]);
     let spec = json::at(crd, &["spec"]);
@@ -180,7 +180,7 @@ fn column(source: &Value) -> Column {
     }
 }
 
-/// The field names of a simple path such as `.spec.replicas`.
+/// Field names of a simple path such as `.spec.replicas`.
 fn fields(path: &str) -> Vec<String> {
     path.split('.')
         .filter(|field| !field.is_empty())

@@ -1,4 +1,4 @@
-//! What the server serves: built-in kinds, and those that CustomResourceDefinitions add.
+//! Registered kinds: built-in ones, and those that CustomResourceDefinitions add.
 
 mod built_in;
 mod custom;
@@ -15,7 +15,7 @@ use crate::{
     store::TableId,
 };
 
-/// One served version of a kind.
+/// Served version of a kind.
 #[derive(Debug)]
 pub struct ResourceType {
     pub group: String,
@@ -28,16 +28,16 @@ pub struct ResourceType {
     pub namespaced: bool,
     pub has_status: bool,
     pub scale: Option<ScalePaths>,
-    /// Where its objects are kept; versions of one kind share a table.
+    /// Table in which the objects are stored; the versions of a kind share one.
     pub table: TableId,
     pub form: Form,
 }
 
-/// How objects of a kind are read and checked.
+/// Decoding and validation of a kind's objects.
 #[derive(Debug)]
 pub enum Form {
     BuiltIn(Codec),
-    /// `events.k8s.io`: the core events under other field names.
+    /// `events.k8s.io`: the core events with renamed fields.
     Events(Codec),
     Custom(Box<CustomForm>),
 }
@@ -65,7 +65,7 @@ impl ResourceType {
         matches!(self.form, Form::Custom(_))
     }
 
-    /// Whether deletion waits for the kubelet.
+    /// Returns whether the kind is a pod, whose deletion waits for the kubelet.
     pub fn is_pod(&self) -> bool {
         self.group.is_empty() && self.plural == "pods"
     }
@@ -78,7 +78,7 @@ impl ResourceType {
         self.group == "apiextensions.k8s.io" && self.plural == "customresourcedefinitions"
     }
 
-    /// The names of the paths below an object.
+    /// Names of the subresources.
     pub fn subresources(&self) -> Vec<&'static str> {
         let mut names = Vec::new();
         if self.is_pod() {
@@ -103,13 +103,13 @@ impl ResourceType {
         names
     }
 
-    /// Reads a part of an object as this kind, as `decode` does, without what decoding fills in.
+    /// Decodes a part of an object like [`Self::decode`], without the defaults that decoding adds.
     pub fn decode_partial(&self, value: Value) -> Result<(Value, Vec<String>), ApiError> {
         let (decoded, unknown) = self.decode(value.clone())?;
         Ok((unknown::restrict(&value, &decoded), unknown))
     }
 
-    /// Reads an object as this kind: types are checked and unknown fields dropped; answers with their paths.
+    /// Decodes an object as this kind: checks types and drops unknown fields, whose paths it returns.
     pub fn decode(&self, value: Value) -> Result<(Value, Vec<String>), ApiError> {
         match &self.form {
             Form::BuiltIn(codec) | Form::Events(codec) => {
@@ -169,7 +169,7 @@ impl Kinds {
         })
     }
 
-    /// The kind whose objects a table keeps, in the version they are kept in.
+    /// Kind whose objects a table stores, in the storage version.
     pub fn of_table(&self, table: &TableId) -> Option<&Arc<ResourceType>> {
         self.types
             .values()
@@ -180,7 +180,7 @@ impl Kinds {
         self.types.values()
     }
 
-    /// Serves what a CustomResourceDefinition describes, in place of what its older self described.
+    /// Serves the kind of a CustomResourceDefinition, in place of the versions served for it before.
     pub fn install(&mut self, crd: &Value) -> Result<(), ApiError> {
         let kinds = custom::compile(crd)?;
         self.uninstall(crd);

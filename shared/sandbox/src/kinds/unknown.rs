@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// The paths that a value has and its decoded form lacks: fields the kind does not know. Nulls do not count.
+/// Paths of the fields that a value has and its decoded form lacks: fields unknown to the kind. Nulls are ignored.
 pub(super) fn fields(given: &Value, decoded: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     collect(given, decoded, "", &mut unknown);
@@ -29,7 +29,7 @@ fn collect(given: &Value, decoded: &Value, path: &str, unknown: &mut Vec<String>
     }
 }
 
-/// The decoded form of exactly the fields that were given: what decoding filled in is left out.
+/// Decoded form of exactly the given fields, without the defaults that decoding added.
 pub(super) fn restrict(given: &Value, decoded: &Value) -> Value {
     match (given, decoded) {
         (Value::Object(given), Value::Object(decoded)) => given
@@ -60,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_decoding_lost_is_named_by_path() {
+    fn unknown_fields_are_reported_by_path() {
         let given =
             json!({"spec": {"containers": [{"name": "a", "imge": "b", "env": null}], "x": 1}});
         let decoded = json!({"spec": {"containers": [{"name": "a"}]}});
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_object_stays_partial() {
+    fn partial_object_stays_partial() {
         let given = json!({"spec": {"containers": [{"cpu": 1}]}});
         let decoded = json!({"spec": {"containers": [{"cpu": "1", "name": ""}], "selector": {}}});
         assert_eq!(

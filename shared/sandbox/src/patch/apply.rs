@@ -1,5 +1,6 @@
-//! Server-side apply: the applier states the fields that it cares for; the server merges them, keeps what others own,
-//! removes what the applier no longer states, and refuses to overwrite others' values unless forced.
+//! Server-side apply: an applier states the fields that it manages; the server merges them, keeps other managers'
+//! fields, removes fields that the applier no longer states, and rejects changes to other managers' fields unless
+//! forced.
 
 use std::sync::Arc;
 
@@ -18,16 +19,16 @@ use crate::{
     store::Object,
 };
 
-/// How an apply request resolves conflicts.
+/// Conflict resolution of an apply request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conflicts {
     #[default]
     Refuse,
-    /// Take the fields from whoever owns them.
+    /// Take over the conflicting fields.
     Force,
 }
 
-/// The object that results from applying a configuration to the live one, or to nothing.
+/// Object that results from applying a configuration to the live object, or to none.
 pub fn apply(
     kind: &ResourceType,
     live: Option<&Arc<Object>>,
@@ -71,7 +72,8 @@ pub fn apply(
     Ok(merged)
 }
 
-/// Others' claims on what is applied: equal values are shared, different ones refused, or taken by force.
+/// Resolves conflicts with other managers of applied fields: equal values are shared; different ones are rejected, or
+/// taken over by force.
 fn resolve(
     owners: &mut [Owner],
     stated: &FieldSet,

@@ -5,18 +5,18 @@ use serde_json::{Map, Value, json};
 use super::lists::{self, ListRule};
 use crate::kinds::ResourceType;
 
-/// A set of fields of one object, as `managedFields` writes it (`FieldsV1`): children by `f:<field>`,
-/// `k:<keys of a list's element>` or `v:<value of a list's element>`.
+/// Set of fields of one object in the `FieldsV1` format of `managedFields`: children by `f:<field>`, `k:<keys of a
+/// list's element>` or `v:<value of a list's element>`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
-    /// Whether this very place is in the set, not only places below.
+    /// Whether the path itself is in the set, not only paths below it.
     owned: bool,
     children: BTreeMap<String, FieldSet>,
 }
 
 pub(super) type Path = Vec<String>;
 
-/// Metadata that nobody owns.
+/// Metadata fields that have no manager.
 const UNOWNED_METADATA: &[&str] = &[
     "name",
     "namespace",
@@ -122,7 +122,7 @@ impl FieldSet {
         !self.owned && self.children.is_empty()
     }
 
-    /// The places in the set, each as the way to it, parents before children.
+    /// Paths in the set, parents before children.
     pub(super) fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.collect(&mut Vec::new(), &mut paths);
@@ -140,7 +140,7 @@ impl FieldSet {
         }
     }
 
-    /// Whether the set has this place or one below it.
+    /// Returns whether the set contains the path or one below it.
     pub(super) fn touches(&self, path: &[String]) -> bool {
         path.iter()
             .try_fold(self, |set, name| set.children.get(name))
@@ -160,7 +160,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes every place of another set out of this one.
+    /// Removes every path of another set.
     pub(super) fn subtract(&mut self, other: &Self) {
         if other.owned {
             self.owned = false;
@@ -173,7 +173,7 @@ impl FieldSet {
         });
     }
 
-    /// The places of this set that are in the other one too.
+    /// Paths in both sets.
     pub(super) fn common(&self, other: &Self) -> Vec<Path> {
         self.paths()
             .into_iter()
@@ -207,12 +207,12 @@ impl FieldSet {
     }
 }
 
-/// `k:{"type":"Ready"}`.
+/// Name of a list element: `k:{"type":"Ready"}`.
 pub(super) fn element_name(item: &Value, keys: &[(String, Option<&'static str>)]) -> String {
     format!("k:{}", identity(item, keys))
 }
 
-/// The values of a list's keys in one element, defaults filled in.
+/// Values of a list's keys in one element, with defaults.
 pub(super) fn identity(item: &Value, keys: &[(String, Option<&'static str>)]) -> Value {
     let pairs: BTreeMap<String, Value> = keys
         .iter()
@@ -224,7 +224,7 @@ pub(super) fn identity(item: &Value, keys: &[(String, Option<&'static str>)]) ->
     Value::Object(pairs.into_iter().collect())
 }
 
-/// The value at a place in an object.
+/// Value at a path of an object.
 pub(super) fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
     path.iter()
         .try_fold(value, |value, name| match name.split_at_checked(2)? {
@@ -244,7 +244,7 @@ pub(super) fn find<'v>(value: &'v Value, path: &[String]) -> Option<&'v Value> {
         })
 }
 
-/// Takes the value at a place out of an object; parents stay.
+/// Removes the value at a path; parents stay.
 pub(super) fn remove(value: &mut Value, path: &[String]) {
     let Some((name, rest)) = path.split_first() else {
         return;
@@ -275,7 +275,7 @@ pub(super) fn remove(value: &mut Value, path: &[String]) {
     }
 }
 
-/// Whether an element has the keys' values; one that is absent has its default.
+/// Returns whether an element has these key values; an absent key has its default.
 fn is_element(item: &Value, keys: &Value) -> bool {
     keys.as_object().is_some_and(|keys| {
         keys.iter().all(|(key, value)| match item.get(key) {
@@ -285,7 +285,7 @@ fn is_element(item: &Value, keys: &Value) -> bool {
     })
 }
 
-/// A place as people write it: `.spec.template.spec.containers[name="a"].image`.
+/// Human-readable path: `.spec.template.spec.containers[name="a"].image`.
 pub(super) fn shown(path: &[String]) -> String {
     let mut shown = String::new();
     for name in path {

@@ -1,21 +1,20 @@
-//! Which lists are merged by element, and by what: from the schema of a custom kind, else from what Kubernetes'
-//! own types say.
+//! Merge rules of lists: from the schema of a custom kind, or from Kubernetes' own types.
 
 use crate::{
     kinds::{Form, ResourceType},
     schema::{ListKind, Schema},
 };
 
-/// How server-side apply merges one list.
+/// Server-side apply's merge strategy of one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ListRule {
     Atomic,
     Set,
-    /// By these fields of each element; a missing one has the default given here.
+    /// Merge by these fields of each element; a missing one has the default given here.
     Map(Vec<(String, Option<&'static str>)>),
 }
 
-/// The rule for the list at a path of field names.
+/// Merge rule of the list at a path of field names.
 pub(super) fn rule(kind: &ResourceType, path: &[&str]) -> ListRule {
     if path.first() != Some(&"metadata")
         && let Form::Custom(form) = &kind.form
@@ -49,7 +48,7 @@ pub(super) fn rule(kind: &ResourceType, path: &[&str]) -> ListRule {
     }
 }
 
-/// Whether the object at a path changes hands as a whole.
+/// Returns whether the object at a path has a single owner as a whole.
 pub(super) fn is_atomic_object(kind: &ResourceType, path: &[&str]) -> bool {
     if path.first() != Some(&"metadata")
         && let Form::Custom(form) = &kind.form
@@ -72,7 +71,7 @@ pub(super) fn is_atomic_object(kind: &ResourceType, path: &[&str]) -> bool {
     ) && path.first() != Some(&"metadata")
 }
 
-/// The field by which a strategic merge patch finds the element that it speaks of; `None` replaces the whole list.
+/// Field by which a strategic merge patch identifies elements; `None` replaces the whole list.
 pub(super) fn strategic_key(path: &[&str]) -> Option<&'static str> {
     match path.last().copied()? {
         "ports" if path.contains(&"containers") || path.contains(&"initContainers") => {
@@ -84,7 +83,7 @@ pub(super) fn strategic_key(path: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// Lists of plain values that a strategic merge patch adds to.
+/// Returns whether a strategic merge patch adds to the list of scalars at a path.
 pub(super) fn is_merged_set(path: &[&str]) -> bool {
     matches!(path.last(), Some(&"finalizers" | &"podCIDRs"))
 }

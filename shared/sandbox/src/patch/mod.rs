@@ -1,4 +1,4 @@
-//! The four ways to change an object in part: JSON patch, merge patch, strategic merge patch and server-side apply.
+//! The four patch types: JSON patch, merge patch, strategic merge patch and server-side apply.
 
 pub mod apply;
 mod field_set;
@@ -12,7 +12,7 @@ pub use strategic::merge as strategic_merge;
 
 use crate::error::{ApiError, ApiResult};
 
-/// Operations in one JSON patch, as the API server bounds them.
+/// Upper bound on the operations of one JSON patch, as in the API server.
 const JSON_PATCH_OPERATIONS: usize = 10_000;
 
 /// RFC 6902.

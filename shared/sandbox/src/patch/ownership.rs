@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who set what, so that appliers do not overwrite each other unawares.
+//! `metadata.managedFields`: the managers of each field, so that appliers do not overwrite each other unknowingly.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::field_set::{self, FieldSet};
 use crate::{json, kinds::ResourceType, server::rfc3339};
 
-/// One entry of `managedFields`.
+/// Entry of `managedFields`.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub manager: String,
@@ -108,8 +108,8 @@ pub(super) fn record(object: &mut Value, owners: &[Owner]) {
     }
 }
 
-/// Records that a manager wrote what differs between two versions of an object; the owners of what it overwrote or
-/// removed lose it.
+/// Records that a manager wrote the differences between two versions of an object; other managers lose the fields that
+/// it changed or removed.
 pub fn of_update(
     kind: &ResourceType,
     subresource: Option<&str>,
@@ -118,7 +118,7 @@ pub fn of_update(
     manager: &str,
     now: Timestamp,
 ) {
-    // An empty list is how clients ask to forget.
+    // Clients reset the managed fields with an empty list.
     let forget = json::at(new, &["metadata", "managedFields"])
         .as_array()
         .is_some_and(|entries| entries.iter().all(|entry| *entry == json!({})));

@@ -8,8 +8,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
-/// Applies a strategic merge patch: like a merge patch, but lists whose elements have an identity are merged by it,
-/// and `$patch`, `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are obeyed.
+/// Applies a strategic merge patch: like a merge patch, but lists with a merge key are merged by it, and `$patch`,
+/// `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are honoured.
 pub fn merge(value: &mut Value, patch: &Value) -> ApiResult<()> {
     let Value::Object(patch) = patch else {
         return Err(ApiError::bad_request(
@@ -184,7 +184,7 @@ fn delete_values(list: Option<&mut Value>, gone: &Value) {
     }
 }
 
-/// Elements named in the order come in that order, after those that it does not name.
+/// Sorts elements by `$setElementOrder`, after the elements that it does not name.
 fn sort(list: Option<&mut Value>, order: &Value, key: Option<&str>) {
     if let (Some(list), Some(order)) = (list.and_then(Value::as_array_mut), order.as_array()) {
         let identity = |item: &Value| match key {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{Additional, Schema};
 use crate::json;
 
-/// One entry of `x-kubernetes-validations`, compiled.
+/// Compiled entry of `x-kubernetes-validations`.
 #[derive(Debug)]
 pub struct Rule {
     source: String,
@@ -21,14 +21,14 @@ pub struct Rule {
     message_expression: Option<Program>,
     field_path: Option<String>,
     reason: Option<String>,
-    /// Speaks of `oldSelf`: evaluated on updates only.
+    /// Uses `oldSelf`: evaluated on updates only.
     is_transition: bool,
     /// `optionalOldSelf`: evaluated on creation too.
     runs_on_create: bool,
 }
 
-/// Why a rule does not hold.
-pub(super) struct Broken {
+/// Violation of a rule.
+pub(super) struct RuleViolation {
     pub message: String,
     /// The rule could not be evaluated on this value.
     pub is_failure: bool,
@@ -37,14 +37,15 @@ pub(super) struct Broken {
     pub field_path: Option<String>,
 }
 
-/// Functions asked for so far, and whether the library has them.
+/// Cache of function names and whether the CEL library has them.
 #[derive(Default)]
-pub(super) struct Functions {
+pub(super) struct FunctionCache {
     known: BTreeMap<String, bool>,
 }
 
-impl Functions {
-    /// Whether the library has a function: it is called without arguments, and only "undeclared" means no.
+impl FunctionCache {
+    /// Returns whether the library has a function. It is called without arguments: only the error "undeclared" means
+    /// no.
     fn has(&mut self, name: &str) -> bool {
         if let Some(known) = self.known.get(name) {
             return *known;
@@ -59,7 +60,7 @@ impl Functions {
 }
 
 impl Rule {
-    pub(super) fn compile(rule: &Value, functions: &mut Functions) -> Result<Self, String> {
+    pub(super) fn compile(rule: &Value, functions: &mut FunctionCache) -> Result<Self, String> {
         let source = json::text(rule, &["rule"]);
         let optional = |field: &str| json::at(rule, &[field]).as_str().map(str::to_owned);
         let program = compile(source, functions)?;
@@ -86,7 +87,7 @@ impl Rule {
         schema: &Schema,
         value: &Value,
         old: Option<&Value>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), RuleViolation> {
         if self.is_transition && old.is_none() && !self.runs_on_create {
             return Ok(());
         }
@@ -115,7 +116,7 @@ impl Rule {
                 .or_else(|| self.message.clone())
                 .unwrap_or_else(|| format!("failed rule: {}", self.source)),
         };
-        Err(Broken {
+        Err(RuleViolation {
             message,
             is_failure: failure.is_some(),
             reason: self.reason.clone(),
@@ -131,8 +132,8 @@ fn uncapitalized(text: &str) -> String {
     })
 }
 
-/// Compiles an expression; refuses what the library parses but could only fail on when it is too late.
-fn compile(source: &str, functions: &mut Functions) -> Result<Program, String> {
+/// Compiles an expression; rejects calls of unknown functions, which the library would report only at evaluation.
+fn compile(source: &str, functions: &mut FunctionCache) -> Result<Program, String> {
     let program = Program::compile(source).map_err(|error| format!("\"{source}\": {error}"))?;
     let missing: BTreeSet<String> = program
         .references()
@@ -156,12 +157,12 @@ fn compile(source: &str, functions: &mut Functions) -> Result<Program, String> {
     }
 }
 
-/// The functions that rules may call; made once per validation.
+/// FunctionCache available to rules; created once per validation.
 pub(super) fn context() -> Context<'static> {
     Context::default().with_all()
 }
 
-/// A JSON value as rules see it: declared fields under their escaped names, map keys as they are, formats as types.
+/// JSON value as seen by rules: declared fields under their escaped names, map keys unchanged, formats as CEL types.
 fn to_cel(value: &Value, schema: Option<&Schema>) -> kube_cel::cel::Value {
     use kube_cel::cel::Value as Cel;
     match value {
@@ -209,7 +210,7 @@ fn string_to_cel(text: &str, schema: Option<&Schema>) -> kube_cel::cel::Value {
         Some("duration") => "duration",
         _ => return kube_cel::cel::Value::String(Arc::new(text.to_owned())),
     };
-    // The library's own conversion, so that rules compare what they would make themselves.
+    // The library's own conversion yields the types that rules construct themselves.
     let mut scope = Context::default();
     scope.add_variable_from_value("text", text.to_owned());
     Program::compile(&format!("{function}(text)"))
@@ -218,7 +219,7 @@ fn string_to_cel(text: &str, schema: Option<&Schema>) -> kube_cel::cel::Value {
         .unwrap_or_else(|| kube_cel::cel::Value::String(Arc::new(text.to_owned())))
 }
 
-/// Words that CEL keeps for itself.
+/// Reserved words of CEL.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -243,7 +244,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// A field name as rules write it (Kubernetes: "escaping of property names").
+/// Field name as written in rules (Kubernetes: "escaping of property names").
 fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");

@@ -5,19 +5,19 @@ use thiserror::Error;
 
 use super::{Additional, Bound, Kind, Limits, ListKind, Schema, cel};
 
-/// Why a schema cannot be served.
+/// Reason why a schema cannot be served.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{path}: {problem}")]
 pub struct SchemaError {
-    /// The place within the schema, such as `spec.template.items`.
+    /// Path within the schema, such as `spec.template.items`.
     pub path: String,
     pub problem: String,
 }
 
-/// Deeper schemas are refused rather than cut.
+/// Upper bound on nesting; deeper schemas are rejected rather than cut.
 const MAX_DEPTH: usize = 64;
 
-/// Fields of `JSONSchemaProps` that say nothing about validity.
+/// Fields of `JSONSchemaProps` that do not affect validity.
 const DESCRIPTIVE: &[&str] = &[
     "description",
     "title",
@@ -28,11 +28,11 @@ const DESCRIPTIVE: &[&str] = &[
 ];
 
 impl Schema {
-    /// Compiles an `openAPIV3Schema`, with every rule in it.
+    /// Compiles an `openAPIV3Schema` with all its rules.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         Compiler {
             path: Vec::new(),
-            functions: cel::Functions::default(),
+            functions: cel::FunctionCache::default(),
         }
         .schema(schema)
     }
@@ -40,7 +40,7 @@ impl Schema {
 
 struct Compiler {
     path: Vec<String>,
-    functions: cel::Functions,
+    functions: cel::FunctionCache,
 }
 
 impl Compiler {
@@ -135,7 +135,7 @@ impl Compiler {
             "minProperties" => limits.min_properties = self.count(field, value)?,
             "maxProperties" => limits.max_properties = self.count(field, value)?,
             "x-kubernetes-validations" => schema.rules = self.rules(value)?,
-            // Read together with their companions, in `schema`.
+            // `schema` reads these fields together with the ones that they depend on.
             "minimum"
             | "maximum"
             | "exclusiveMinimum"

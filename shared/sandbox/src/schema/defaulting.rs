@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Drops nulls where the schema allows none, then fills in defaults.
+    /// Drops nulls where the schema allows none, then sets defaults.
     pub fn apply_defaults(&self, value: &mut Value) {
         if let Some(items) = value.as_array_mut() {
             if let Some(schema) = &self.items {

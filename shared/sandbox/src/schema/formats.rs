@@ -1,4 +1,4 @@
-/// Whether a text has the `format` a schema names. Formats that are not known here are ignored, as the API server does.
+/// Returns whether a string has the `format` that a schema names. Unknown formats are ignored, as in the API server.
 pub(super) fn is_format(format: &str, text: &str) -> bool {
     match format {
         "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
@@ -21,7 +21,7 @@ mod tests {
     use super::is_format;
 
     #[test]
-    fn known_formats_are_checked_and_others_ignored() {
+    fn known_formats_are_checked_and_unknown_ones_ignored() {
         assert!(is_format("date-time", "2026-01-01T00:00:00Z"));
         assert!(!is_format("date-time", "yesterday"));
         assert!(is_format("duration", "1h30m"));

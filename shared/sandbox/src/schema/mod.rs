@@ -1,6 +1,7 @@
-//! Structural schemas of CustomResourceDefinitions: compiling, pruning, defaulting and validating as the API server does.
+//! Structural schemas of CustomResourceDefinitions: compiling, pruning, defaulting and validating as the API server
+//! does.
 //!
-//! A schema that asks for something this crate cannot check is refused when it is compiled, never passed silently.
+//! A schema with a feature that this crate cannot check is rejected when it is compiled, never accepted silently.
 
 mod cel;
 mod compile;
@@ -18,7 +19,7 @@ use serde_json::Value;
 pub use cel::Rule;
 pub use compile::SchemaError;
 
-/// One node of an `openAPIV3Schema`.
+/// Node of an `openAPIV3Schema`.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub(crate) kind: Option<Kind>,
@@ -50,7 +51,7 @@ pub(crate) enum Kind {
     Boolean,
 }
 
-/// What a schema says of fields that it does not name.
+/// Schema of the fields that a schema does not name.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
     #[default]
@@ -68,7 +69,7 @@ pub(crate) enum ListKind {
     Map(Vec<String>),
 }
 
-/// The value validations of one node.
+/// Value validations of one node.
 #[derive(Debug, Default)]
 struct Limits {
     required: Vec<String>,
@@ -94,7 +95,7 @@ struct Bound {
 }
 
 impl Schema {
-    /// The schema of a field or element name along a path of field names; lists are stepped into.
+    /// Schema of a field or element along a path of field names; lists are stepped into.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         let here = self.items.as_deref().unwrap_or(self);
         here.properties.get(name).or(match &here.additional {

@@ -3,7 +3,7 @@ use serde_json::Value;
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Drops the fields that the schema does not name; answers with their paths, sorted.
+    /// Drops the fields that the schema does not name; returns their paths, sorted.
     pub fn prune(&self, value: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         self.prune_at(value, "", true, &mut unknown);

@@ -81,7 +81,7 @@ fn spec_errors(spec: Value) -> Vec<String> {
 }
 
 #[test]
-fn unknown_fields_are_pruned_and_named_and_defaults_filled_in() {
+fn unknown_fields_are_pruned_and_reported_and_defaults_set() {
     let schema = Schema::compile(&widget()).unwrap();
     let mut object =
         json!({"metadata": {"anything": 1}, "spec": {"size": 2, "colour": "red", "ref": {"x": 1}}});
@@ -94,7 +94,7 @@ fn unknown_fields_are_pruned_and_named_and_defaults_filled_in() {
 }
 
 #[test]
-fn values_are_checked_against_their_limits() {
+fn values_are_checked_against_schema_limits() {
     assert_eq!(errors(json!({}), None), ["spec: Required value"]);
     assert_eq!(
         spec_errors(json!({"size": 0})),
@@ -159,7 +159,7 @@ fn rules_are_evaluated() {
 }
 
 #[test]
-fn a_rule_that_fails_to_evaluate_refuses_the_object() {
+fn rule_that_fails_to_evaluate_rejects_the_object() {
     let missing = spec_errors(json!({"size": 1, "requirements": [{"key": "a", "operator": "Gt"}]}));
     assert_eq!(missing.len(), 1);
     assert!(
@@ -180,7 +180,7 @@ fn transition_rules_compare_with_the_old_object_and_skip_creation() {
 }
 
 #[test]
-fn rules_that_cannot_be_evaluated_are_refused_when_the_schema_is_loaded() {
+fn rules_with_unknown_functions_are_rejected_at_compilation() {
     let with_rule = |rule: &str| {
         json!({"type": "object", "properties": {"spec": {
             "type": "object", "x-kubernetes-validations": [{"rule": rule}],
@@ -200,7 +200,7 @@ fn rules_that_cannot_be_evaluated_are_refused_when_the_schema_is_loaded() {
 }
 
 #[test]
-fn schema_fields_that_are_not_understood_are_refused() {
+fn unsupported_schema_fields_are_rejected() {
     let error = Schema::compile(&json!({"type": "object", "$ref": "#/x"})).unwrap_err();
     assert!(error.problem.contains("$ref"), "{error}");
 }

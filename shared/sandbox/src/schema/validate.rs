@@ -6,13 +6,13 @@ use super::{Additional, Bound, Kind, Limits, ListKind, Schema, cel, formats};
 use crate::error::FieldError;
 
 impl Schema {
-    /// Everything wrong with a pruned and defaulted object; `old` is the object that it replaces.
+    /// Returns every error of a pruned and defaulted object; `old` is the object that it replaces.
     pub fn validate(&self, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         self.check(value, "", &mut errors);
         self.check_lists(value, "", &mut errors);
         if errors.iter().any(is_blocking) {
-            // Rules may assume what the schema promises.
+            // Rules may assume a value that conforms to the schema.
             return errors;
         }
         let context = cel::context();
@@ -108,7 +108,7 @@ impl Schema {
                 &format!("{path} in body {problem}"),
             ));
         };
-        // `anyOf: [integer, string]` is how int-or-string is written; the type check has covered it.
+        // `anyOf: [integer, string]` declares int-or-string, which the type check has covered.
         if !self.any_of.is_empty() && !self.int_or_string && !self.any_of.iter().any(holds) {
             fail("must validate at least one schema (anyOf)");
         }
@@ -120,7 +120,7 @@ impl Schema {
         }
     }
 
-    /// Lists that are sets or maps hold no element twice.
+    /// Checks that lists of type set or map have no duplicate elements.
     fn check_lists(&self, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
         if let Some(items) = value.as_array() {
             let mut seen = BTreeSet::new();
@@ -184,7 +184,7 @@ impl Schema {
         }
     }
 
-    /// The element of the old list that an element replaces: only lists that are maps know.
+    /// Element of the old list that an element replaces; only lists of type map identify it.
     fn counterpart<'a>(&self, item: &Value, old: &'a Value) -> Option<&'a Value> {
         let ListKind::Map(keys) = &self.list else {
             return None;
@@ -328,7 +328,7 @@ impl Limits {
     }
 }
 
-/// Faults after which rules are not evaluated.
+/// Returns whether an error prevents the evaluation of rules.
 fn is_blocking(error: &FieldError) -> bool {
     [
         "FieldValueRequired",
@@ -340,7 +340,7 @@ fn is_blocking(error: &FieldError) -> bool {
     .contains(&error.reason)
 }
 
-fn broken_rule(field: String, value: &Value, broken: &cel::Broken) -> FieldError {
+fn broken_rule(field: String, value: &Value, broken: &cel::RuleViolation) -> FieldError {
     match broken.reason.as_deref() {
         Some("FieldValueForbidden") => FieldError::forbidden(field, &broken.message),
         Some("FieldValueRequired") => FieldError::required(field, &broken.message),
@@ -352,7 +352,7 @@ fn broken_rule(field: String, value: &Value, broken: &cel::Broken) -> FieldError
     }
 }
 
-/// Scalars as they are, the rest by the name of its type.
+/// Scalar itself, or the name of the value's type.
 fn type_name(value: &Value) -> Value {
     match value {
         Value::Array(_) => Value::from("array"),
@@ -375,7 +375,7 @@ fn compare(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// The values of a list map's keys in one element.
+/// Values of a list map's keys in one element.
 fn identity(item: &Value, keys: &[String]) -> Value {
     keys.iter()
         .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))

@@ -15,10 +15,10 @@ struct Condition {
     negated: bool,
 }
 
-/// Fields that objects of every kind can be selected by.
+/// Fields by which objects of every kind can be selected.
 const COMMON: &[&str] = &["metadata.name", "metadata.namespace"];
 
-/// Fields that only some built-in kinds can be selected by.
+/// Further fields by which objects of a built-in kind can be selected.
 fn of_kind(plural: &str) -> &'static [&'static str] {
     match plural {
         "pods" => &[
@@ -62,7 +62,7 @@ impl FieldSelector {
         self.conditions.is_empty()
     }
 
-    /// Reads a query such as `spec.nodeName=ip-10-0-0-1,status.phase!=Failed`.
+    /// Parses a query such as `spec.nodeName=ip-10-0-0-1,status.phase!=Failed`.
     pub fn parse(text: &str, kind: &ResourceType) -> Result<Self, ApiError> {
         let mut conditions = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -92,13 +92,13 @@ impl FieldSelector {
         Ok(Self { conditions })
     }
 
-    /// Whether a stored object has the values asked for; an absent field is an empty text, or false.
+    /// Returns whether a stored object matches; an absent field is an empty string, or false.
     pub(crate) fn matches(&self, object: &Object) -> bool {
         self.conditions.iter().all(|condition| {
             let path: Vec<&str> = condition.path.iter().map(String::as_str).collect();
             let shown = match path[..] {
                 ["spec", "nodeName"] => Some(object.node_name().to_owned()),
-                _ => object.look(|value| shown(json::at(value, &path))),
+                _ => object.peek(|value| shown(json::at(value, &path))),
             };
             let holds = match shown {
                 Some(shown) => shown == condition.value,
@@ -109,7 +109,7 @@ impl FieldSelector {
     }
 }
 
-/// A field as a query names it; `None` where it is absent.
+/// Value of a field in a query's notation; `None` where the field is absent.
 fn shown(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -120,7 +120,7 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// Where a field is stored: events are kept under their core names.
+/// Path of a field in the stored object: events are stored with core field names.
 fn stored_path(field: &str) -> Vec<String> {
     let field = match field.split_once('.') {
         Some(("regarding", rest)) => format!("involvedObject.{rest}"),
@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn pods_are_found_by_node_and_phase() {
+    fn pods_are_selected_by_node_and_phase() {
         let kinds = Kinds::built_in();
         let pods = kinds.find("", "v1", "pods").unwrap();
         let pod = json!({"spec": {"nodeName": "a"}, "status": {"phase": "Running"}});

@@ -18,7 +18,7 @@ impl LabelSelector {
         self.0.matches(labels)
     }
 
-    /// Reads `metav1.LabelSelector`, or the plain map that services and replication controllers have.
+    /// Parses `metav1.LabelSelector`, or the plain map of services and replication controllers.
     pub fn of_object(selector: &Value) -> Self {
         let is_plain = json::at(selector, &["matchLabels"]).is_null()
             && json::at(selector, &["matchExpressions"]).is_null();
@@ -48,7 +48,7 @@ impl LabelSelector {
         Self(selected)
     }
 
-    /// Reads a query such as `app=web,tier in (a,b),!debug`.
+    /// Parses a query such as `app=web,tier in (a,b),!debug`.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
         let mut selector = Self::default();
         for requirement in split_outside_parentheses(text) {
@@ -67,7 +67,7 @@ impl LabelSelector {
     }
 }
 
-/// As `kubectl` writes selectors, sorted by key.
+/// Writes selectors as `kubectl` does, sorted by key.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = self
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_query_is_understood() {
+    fn every_selector_syntax_is_parsed() {
         let web = [("app", "web"), ("tier", "a")];
         assert!(selects("", &web));
         assert!(selects("app=web,tier==a", &web));
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn malformed_selectors_are_reported() {
         let error = LabelSelector::parse("app ~ web").unwrap_err();
         assert_eq!(error.code, 400);
         assert!(error.message.contains("app ~ web"), "{error}");
     }
 
     #[test]
-    fn objects_and_queries_agree() {
+    fn object_and_query_selectors_agree() {
         let object = serde_json::json!({
             "matchLabels": {"app": "web"},
             "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],

@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl ApiServer {
-    /// The `binding` subresource: gives a pod its node, once.
+    /// `binding` subresource: assigns a pod to a node, once.
     pub fn bind(
         &mut self,
         pods: &ResourceType,
@@ -46,7 +46,7 @@ impl ApiServer {
     }
 }
 
-/// Writes one condition of a status; its transition time moves only when its status does.
+/// Sets a condition of the status; its transition time changes only with its status.
 pub(crate) fn set_condition(object: &mut Value, mut condition: Value, now: Timestamp) {
     let Some(conditions) = json::array_mut(object, &["status", "conditions"]) else {
         return;

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, WriteOptions};
 
-/// What every cluster has before its first user.
+/// Objects that every new cluster has.
 fn objects() -> Vec<(&'static str, &'static str, &'static str, Value)> {
     let namespace = |name: &str| json!({"metadata": {"name": name}});
     let priority = |name: &str, value: i64| {

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use super::{ApiServer, rfc3339};
 use crate::{error::ApiResult, json};
 
-/// Holds a definition until its objects are gone.
+/// Finalizer that keeps a CustomResourceDefinition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl ApiServer {
-    /// Serves what a definition describes, and says so in its status.
+    /// Serves the kind that a CustomResourceDefinition defines, and sets its conditions.
     pub(super) fn establish(&mut self, crd: &mut Value, now: Timestamp) -> ApiResult<()> {
         self.kinds.install(crd)?;
         if json::at(crd, &["metadata", "deletionTimestamp"]).is_null()

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{ApiServer, Outcome, WriteOptions, Written, defaults, metadata, validation};
+use super::{ApiServer, Outcome, WriteOptions, WriteResult, defaults, metadata, validation};
 use crate::{
     error::{ApiError, ApiResult},
     json,
@@ -21,16 +21,16 @@ impl ApiServer {
         body: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let (value, warnings) = self.read(kind, body, options.unknown_fields)?;
         let written = self.create_read(kind, namespace, value, options, now)?;
-        Ok(Written {
+        Ok(WriteResult {
             warnings,
             ..written
         })
     }
 
-    /// Creates an object whose fields are known to be the kind's.
+    /// Creates an object that has been decoded as its kind.
     pub(crate) fn create_read(
         &mut self,
         kind: &ResourceType,
@@ -38,7 +38,7 @@ impl ApiServer {
         mut value: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let key = self.identify(kind, namespace, &mut value, now)?;
         if kind.has_status && kind.is_custom() {
             json::remove(&mut value, &["status"]);
@@ -60,14 +60,14 @@ impl ApiServer {
         } else {
             self.store.put(&kind.table, value)
         };
-        Ok(Written {
+        Ok(WriteResult {
             object,
             warnings: Vec::new(),
             change: Outcome::Created,
         })
     }
 
-    /// Namespaces must exist and live.
+    /// Checks that the namespace exists and is not being deleted.
     fn admit(&self, kind: &ResourceType, key: &ObjectKey) -> ApiResult<()> {
         if !kind.namespaced {
             return Ok(());
@@ -91,7 +91,7 @@ impl ApiServer {
         }
     }
 
-    /// Refuses an object that breaks its kind's rules.
+    /// Rejects an object that is invalid for its kind.
     pub(super) fn check(
         &self,
         kind: &ResourceType,

@@ -11,7 +11,7 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// What a delete request asks for.
+/// Options of a delete request.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,
@@ -26,7 +26,7 @@ pub struct Preconditions {
     pub resource_version: Option<String>,
 }
 
-/// What becomes of the objects that name the deleted one as owner.
+/// Treatment of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
     #[default]
@@ -37,15 +37,15 @@ pub enum Propagation {
 
 #[derive(Clone, Debug)]
 pub enum Deleted {
-    /// Gone.
+    /// The object is gone.
     Now(Arc<Object>),
-    /// Marked; finalizers or the kubelet have work to do first.
+    /// The object is marked for deletion; finalizers or the kubelet have work to do first.
     Later(Arc<Object>),
 }
 
-/// Holds an owner until its dependents are gone.
+/// Finalizer that keeps an owner until its dependents are gone.
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-/// Holds an owner until its dependents forgot it.
+/// Finalizer that keeps an owner until its dependents no longer refer to it.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
 
 const DEFAULT_GRACE_SECONDS: i64 = 30;
@@ -91,7 +91,7 @@ impl ApiServer {
         Ok(Deleted::Later(self.store.put(&kind.table, value)))
     }
 
-    /// Takes an object away for good.
+    /// Removes an object from the store.
     pub(crate) fn finish(&mut self, kind: &ResourceType, key: &ObjectKey) -> Option<Arc<Object>> {
         let last = self.store.remove(&kind.table, key)?;
         if kind.is_crd() {
@@ -101,13 +101,13 @@ impl ApiServer {
     }
 }
 
-/// Whether an object waits for nothing any more: marked for deletion, no finalizers, no grace left.
+/// Returns whether an object can be removed: marked for deletion, without finalizers and with no grace period left.
 pub(super) fn is_finished(object: &Object) -> bool {
     let grace = json::integer(object.value(), &["metadata", "deletionGracePeriodSeconds"]);
     object.is_terminating() && !has_finalizers(object.value()) && grace.unwrap_or(0) == 0
 }
 
-/// Finalizers, of which namespaces have a second list.
+/// Returns whether an object has finalizers; namespaces have a second list of them.
 fn has_finalizers(value: &Value) -> bool {
     [["metadata", "finalizers"], ["spec", "finalizers"]]
         .iter()
@@ -139,8 +139,8 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Only pods that run somewhere are given time.
-fn grace_seconds(kind: &ResourceType, old: &Object, asked: Option<i64>) -> i64 {
+/// Grace period of a deletion; only pods that are bound to a node have one.
+fn grace_seconds(kind: &ResourceType, old: &Object, requested: Option<i64>) -> i64 {
     if !kind.is_pod() {
         return 0;
     }
@@ -151,10 +151,10 @@ fn grace_seconds(kind: &ResourceType, old: &Object, asked: Option<i64>) -> i64 {
         return 0;
     }
     let own = json::integer(pod, &["spec", "terminationGracePeriodSeconds"]);
-    asked.or(own).unwrap_or(DEFAULT_GRACE_SECONDS).max(0)
+    requested.or(own).unwrap_or(DEFAULT_GRACE_SECONDS).max(0)
 }
 
-/// Marks for deletion; a second request may only shorten the time left.
+/// Marks an object for deletion; a second request can only shorten the grace period.
 fn mark(kind: &ResourceType, old: &Object, value: &mut Value, grace: i64, now: Timestamp) {
     let deadline = now
         .checked_add(SignedDuration::from_secs(grace))

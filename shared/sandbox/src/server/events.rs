@@ -2,7 +2,7 @@ use serde_json::Value;
 
 use crate::json;
 
-/// Field names of `events.k8s.io/v1` beside those of the core kind that keeps them.
+/// Field names of `events.k8s.io/v1`, and those of the core kind in which events are stored.
 const NAMES: &[(&str, &[&str])] = &[
     ("note", &["message"]),
     ("regarding", &["involvedObject"]),
@@ -13,7 +13,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("deprecatedCount", &["count"]),
 ];
 
-/// An `events.k8s.io` event as the core event that is stored.
+/// Converts an `events.k8s.io` event to the stored core event.
 pub(super) fn to_core(mut event: Value) -> Value {
     for (new, core) in NAMES {
         if let Some(value) = json::remove(&mut event, &[new]) {
@@ -24,7 +24,7 @@ pub(super) fn to_core(mut event: Value) -> Value {
     event
 }
 
-/// A stored core event as `events.k8s.io` shows it.
+/// Converts a stored core event to `events.k8s.io`.
 pub(super) fn from_core(mut event: Value) -> Value {
     for (new, core) in NAMES {
         if let Some(value) = json::remove(&mut event, core) {
@@ -41,7 +41,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn both_kinds_of_event_are_one_object() {
+    fn core_and_events_k8s_io_events_share_objects() {
         let event = json!({
             "apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "no room",
             "regarding": {"kind": "Pod", "name": "web-0"}, "reason": "FailedScheduling",

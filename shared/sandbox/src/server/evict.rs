@@ -13,11 +13,11 @@ use crate::{
 };
 
 const BUDGETS: TableId = TableId::named("poddisruptionbudgets.policy");
-/// What the server tells clients to wait while a budget's status is out of date.
+/// `Retry-After` of evictions while a budget's status is out of date.
 const STALE_BUDGET_RETRY_SECONDS: u32 = 10;
 
 impl ApiServer {
-    /// The `eviction` subresource: deletes a pod if every disruption budget over it allows.
+    /// `eviction` subresource: deletes a pod if every PodDisruptionBudget that selects it allows that.
     pub fn evict(
         &mut self,
         pods: &ResourceType,
@@ -29,7 +29,7 @@ impl ApiServer {
         if !is_unbudgeted(&pod)
             && let Some(budget) = self.budget_over(&pod)?
         {
-            self.spend(&budget, &pod, options.dry_run, now)?;
+            self.take_disruption(&budget, &pod, options.dry_run, now)?;
         }
         if !options.dry_run {
             self.modify(pods, key, Part::Status, now, |pod| {
@@ -66,8 +66,8 @@ impl ApiServer {
         }
     }
 
-    /// Takes one disruption from a budget, or refuses with 429.
-    fn spend(
+    /// Takes one disruption from a budget, or fails with 429.
+    fn take_disruption(
         &mut self,
         budget: &Object,
         pod: &Object,
@@ -116,7 +116,7 @@ impl ApiServer {
     }
 }
 
-/// Pods whose end no budget counts.
+/// Returns whether a pod can be evicted without regard to budgets: it is terminating, pending or has ended.
 fn is_unbudgeted(pod: &Object) -> bool {
     pod.is_terminating()
         || matches!(
@@ -129,7 +129,7 @@ fn is_running(pod: &Object) -> bool {
     json::text(pod.value(), &["status", "phase"]) == "Running"
 }
 
-/// Whether a pod's or node's Ready condition is true.
+/// Returns whether the Ready condition of a pod or node is true.
 pub fn is_ready(object: &Value) -> bool {
     json::items(object, &["status", "conditions"])
         .iter()
@@ -139,7 +139,8 @@ pub fn is_ready(object: &Value) -> bool {
         })
 }
 
-/// A budget without a selector covers nothing; with an empty one, its whole namespace.
+/// Returns whether a budget selects these labels. Without a selector it selects nothing; an empty selector selects its
+/// whole namespace.
 pub(crate) fn selects(budget: &Object, labels: &BTreeMap<String, String>) -> bool {
     let selector = json::at(budget.value(), &["spec", "selector"]);
     !selector.is_null() && LabelSelector::of_object(selector).matches(labels)

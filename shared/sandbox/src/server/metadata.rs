@@ -9,7 +9,7 @@ use crate::{
     store::{ObjectKey, is_name},
 };
 
-/// Metadata that only the server sets; an update keeps it as it was.
+/// Metadata fields that only the server sets; an update leaves them unchanged.
 const SERVER_OWNED: &[&str] = &[
     "uid",
     "creationTimestamp",
@@ -21,11 +21,11 @@ const SERVER_OWNED: &[&str] = &[
     "name",
 ];
 
-/// Longest `generateName` that leaves room for an ending.
+/// Longest `generateName` that leaves room for the generated suffix.
 const GENERATED_PREFIX_LENGTH: usize = 248;
 
 impl ApiServer {
-    /// Gives a new object its identity.
+    /// Sets the metadata of a new object: name, UID, creation time.
     pub(super) fn identify(
         &mut self,
         kind: &ResourceType,
@@ -81,19 +81,19 @@ impl ApiServer {
     }
 }
 
-/// Keeps what only the server may change.
+/// Restores the metadata that only the server may change.
 pub(super) fn keep_server_owned(old: &Value, new: &mut Value) {
     for field in SERVER_OWNED {
         json::copy(old, new, &["metadata", field]);
     }
 }
 
-/// Kinds whose specification is counted in `metadata.generation`.
+/// Returns whether `metadata.generation` of the kind counts changes of the specification.
 fn has_generation(kind: &ResourceType, value: &Value) -> bool {
     kind.is_custom() || (!value["spec"].is_null() && kind.has_status)
 }
 
-/// Counts a change to anything but metadata and status.
+/// Increases the generation on a change to anything but metadata and status.
 pub(super) fn count_generation(kind: &ResourceType, old: &Value, new: &mut Value) {
     if !has_generation(kind, new) {
         return;
@@ -113,7 +113,7 @@ pub(super) fn count_generation(kind: &ResourceType, old: &Value, new: &mut Value
     }
 }
 
-/// What is wrong with an object's metadata.
+/// Validates an object's metadata.
 pub(super) fn check(kind: &ResourceType, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let name = json::text(value, &["metadata", "name"]);
@@ -173,7 +173,7 @@ pub(super) fn check(kind: &ResourceType, value: &Value) -> Vec<FieldError> {
 
 const LABEL_LENGTH: usize = 63;
 
-/// `name` or `prefix/name`, as label keys are.
+/// Returns whether a text is `name` or `prefix/name`, as label keys are.
 pub(super) fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = match text.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),

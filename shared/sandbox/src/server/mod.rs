@@ -1,6 +1,7 @@
-//! The rules of the API server over the store: what a write may change, what it fills in, and what it refuses.
+//! Rules of the API server over the store: what a write may change, which defaults it sets, and why it is rejected.
 //!
-//! Pure: requests come in as values, time as an argument. `http` puts it on the wire; controllers call it directly.
+//! Pure: requests are values, and time is an argument. `http` exposes it over the network; controllers call it
+//! directly.
 
 mod bind;
 mod bootstrap;
@@ -43,22 +44,22 @@ use crate::{
 pub struct ApiServer {
     pub store: Store,
     pub kinds: Kinds,
-    /// Cluster IPs given out so far.
+    /// Number of cluster IPs assigned so far.
     service_addresses: u16,
 }
 
-/// Who writes, and how strictly the body is read.
+/// Author of a write, and options of validation.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    /// Recorded in `managedFields`; the controllers inside write without a record.
+    /// Manager recorded in `managedFields`; writes of the simulated controllers record none.
     pub manager: Option<String>,
     pub dry_run: bool,
     pub unknown_fields: UnknownFields,
-    /// What server-side apply does about fields that others own.
+    /// Conflict resolution of server-side apply.
     pub conflicts: Conflicts,
 }
 
-/// The `fieldValidation` of a request.
+/// `fieldValidation` of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
     Ignore,
@@ -67,9 +68,9 @@ pub enum UnknownFields {
     Refuse,
 }
 
-/// The outcome of a write.
+/// Result of a write.
 #[derive(Clone, Debug)]
-pub struct Written {
+pub struct WriteResult {
     pub object: Arc<Object>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -85,7 +86,7 @@ pub enum Outcome {
 }
 
 impl ApiServer {
-    /// An empty cluster: the system namespaces and what every cluster has.
+    /// New cluster: the system namespaces and the objects that every cluster has.
     pub fn new(seed: u64, history_limit: usize, now: Timestamp) -> Self {
         let mut server = Self {
             store: Store::new(seed, history_limit),
@@ -103,7 +104,7 @@ impl ApiServer {
             .ok_or_else(|| kind.subject(&key.name).not_found())
     }
 
-    /// The stored object in the words of the version asked for.
+    /// Stored object in the version of `kind`.
     pub fn present(&self, kind: &ResourceType, value: &Value) -> Value {
         let mut value = value.clone();
         if let Form::Events(_) = kind.form {
@@ -113,7 +114,7 @@ impl ApiServer {
         value
     }
 
-    /// Whether stored objects can be written to the wire as they are.
+    /// Returns whether stored objects can be sent unchanged as this kind.
     pub fn is_stored_as(&self, kind: &ResourceType) -> bool {
         match &kind.form {
             Form::BuiltIn(_) => true,
@@ -122,7 +123,7 @@ impl ApiServer {
         }
     }
 
-    /// The kind that a table keeps; every table that holds objects has one.
+    /// Kind whose objects a table stores; every table with objects has one.
     pub fn kind_of(&self, table: &TableId) -> ApiResult<Arc<ResourceType>> {
         self.kinds
             .of_table(table)
@@ -130,7 +131,7 @@ impl ApiServer {
             .ok_or_else(|| ApiError::internal(format!("no kind is kept in {}", table.as_str())))
     }
 
-    /// Reads a body as the kind of the request's path, in the form that is stored.
+    /// Decodes a body as the kind of the request's path, in the stored form.
     fn read(
         &self,
         kind: &ResourceType,
@@ -139,7 +140,7 @@ impl ApiServer {
     ) -> ApiResult<(Value, Vec<String>)> {
         check_kind(kind, &mut value)?;
         let (value, unknown) = kind.decode(value)?;
-        let warnings = unknown_fields.judge(kind, &unknown)?;
+        let warnings = unknown_fields.check(kind, &unknown)?;
         let value = match &kind.form {
             Form::BuiltIn(_) => value,
             Form::Events(_) => events::to_core(value),
@@ -154,7 +155,7 @@ impl ApiServer {
         Ok((value, warnings))
     }
 
-    /// Reads an apply configuration: only what it states.
+    /// Decodes an apply configuration without adding defaults.
     fn read_partial(
         &self,
         kind: &ResourceType,
@@ -163,12 +164,12 @@ impl ApiServer {
     ) -> ApiResult<(Value, Vec<String>)> {
         check_kind(kind, &mut value)?;
         let (value, unknown) = kind.decode_partial(value)?;
-        let warnings = unknown_fields.judge(kind, &unknown)?;
+        let warnings = unknown_fields.check(kind, &unknown)?;
         Ok((value, warnings))
     }
 }
 
-/// The body must be of the kind that the path names, or not say.
+/// Checks that the body is of the kind of the path; sets the kind if the body has none.
 fn check_kind(kind: &ResourceType, value: &mut Value) -> ApiResult<()> {
     if !value.is_object() {
         return Err(ApiError::bad_request("the body is not a JSON object"));
@@ -190,8 +191,8 @@ fn check_kind(kind: &ResourceType, value: &mut Value) -> ApiResult<()> {
 }
 
 impl UnknownFields {
-    /// Warnings for unknown fields, or a refusal.
-    fn judge(self, kind: &ResourceType, unknown: &[String]) -> ApiResult<Vec<String>> {
+    /// Returns warnings for unknown fields, or an error, as the mode demands.
+    fn check(self, kind: &ResourceType, unknown: &[String]) -> ApiResult<Vec<String>> {
         let named: Vec<String> = unknown
             .iter()
             .map(|path| format!("unknown field \"{path}\""))

@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ApiServer, Part, WriteOptions, Written};
+use super::{ApiServer, Part, WriteOptions, WriteResult};
 use crate::{
     error::{ApiError, ApiResult, FieldError},
     json,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl ApiServer {
-    /// The `scale` subresource of an object.
+    /// `scale` subresource of an object.
     pub fn scale_of(&self, kind: &ResourceType, object: &Object) -> ApiResult<Value> {
         let paths = paths(kind)?;
         let value = object.value();
@@ -44,7 +44,7 @@ impl ApiServer {
         }))
     }
 
-    /// Writes the wanted replicas back to the object.
+    /// Writes the requested replicas to the object.
     pub fn set_scale(
         &mut self,
         kind: &ResourceType,
@@ -52,7 +52,7 @@ impl ApiServer {
         scale: &Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let paths = paths(kind)?;
         let object = self.get(kind, key)?;
         let replicas = json::integer(scale, &["spec", "replicas"]).unwrap_or(0);

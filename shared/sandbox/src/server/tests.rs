@@ -111,7 +111,7 @@ fn deployment(replicas: u32) -> Value {
 }
 
 #[test]
-fn a_new_object_gets_identity_and_defaults() {
+fn new_object_gets_metadata_and_defaults() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     let pod = cluster.create(&pods, pod("web-0")).unwrap();
@@ -132,7 +132,7 @@ fn a_new_object_gets_identity_and_defaults() {
 }
 
 #[test]
-fn generated_names_differ_and_taken_names_conflict() {
+fn generated_names_differ_and_existing_names_conflict() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     let mut generated = pod("");
@@ -146,7 +146,7 @@ fn generated_names_differ_and_taken_names_conflict() {
 }
 
 #[test]
-fn unknown_namespaces_and_bad_names_are_refused() {
+fn unknown_namespaces_and_invalid_names_are_rejected() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     let options = WriteOptions::default();
@@ -163,7 +163,7 @@ fn unknown_namespaces_and_bad_names_are_refused() {
 }
 
 #[test]
-fn an_update_from_an_older_version_conflicts() {
+fn update_of_an_older_version_conflicts() {
     let mut cluster = Cluster::new();
     let deployments = cluster.deployments();
     let old = cluster.create(&deployments, deployment(1)).unwrap();
@@ -177,7 +177,7 @@ fn an_update_from_an_older_version_conflicts() {
 }
 
 #[test]
-fn generation_counts_changes_of_the_specification_only() {
+fn generation_counts_only_spec_changes() {
     let mut cluster = Cluster::new();
     let deployments = cluster.deployments();
     let generation = |object: &Object| object.value()["metadata"]["generation"].clone();
@@ -194,7 +194,7 @@ fn generation_counts_changes_of_the_specification_only() {
 }
 
 #[test]
-fn specification_and_status_are_written_apart() {
+fn main_resource_and_status_are_written_separately() {
     let mut cluster = Cluster::new();
     let deployments = cluster.deployments();
     let created = cluster.create(&deployments, deployment(1)).unwrap();
@@ -215,7 +215,7 @@ fn specification_and_status_are_written_apart() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_writes_nothing() {
+fn write_without_changes_keeps_the_revision() {
     let mut cluster = Cluster::new();
     let deployments = cluster.deployments();
     let created = cluster.create(&deployments, deployment(1)).unwrap();
@@ -273,7 +273,7 @@ fn finalizers_hold_an_object_until_the_last_is_gone() {
 }
 
 #[test]
-fn a_running_pod_gets_its_grace_and_a_pending_one_goes_at_once() {
+fn only_running_pods_get_a_grace_period() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     cluster.create(&pods, pod("pending")).unwrap();
@@ -330,7 +330,7 @@ fn preconditions_guard_a_delete() {
 }
 
 #[test]
-fn the_pages_of_a_list_show_one_moment() {
+fn pages_of_a_list_share_one_revision() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     for name in ["a", "b", "c"] {
@@ -364,7 +364,7 @@ fn the_pages_of_a_list_show_one_moment() {
 }
 
 #[test]
-fn history_is_bounded_and_says_so() {
+fn history_is_bounded_and_reports_compaction() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     let start = cluster.server.store.revision();
@@ -391,7 +391,7 @@ fn history_is_bounded_and_says_so() {
 }
 
 #[test]
-fn applying_creates_updates_and_removes_what_is_no_longer_stated() {
+fn apply_creates_updates_and_removes_unstated_fields() {
     let mut cluster = Cluster::new();
     let deployments = cluster.deployments();
     let mut config = deployment(2);
@@ -437,7 +437,7 @@ fn appliers_do_not_overwrite_each_other_unless_forced() {
         error.message,
         "Apply failed with 1 conflict: conflict with \"me\" using apps/v1: .spec.replicas"
     );
-    // The same value is shared.
+    // An equal value is shared by both managers.
     cluster
         .apply(&deployments, "scaler", scale(2), Conflicts::Refuse)
         .unwrap();
@@ -445,7 +445,7 @@ fn appliers_do_not_overwrite_each_other_unless_forced() {
         .apply(&deployments, "scaler", scale(5), Conflicts::Force)
         .unwrap();
     assert_eq!(forced.value()["spec"]["replicas"], 5);
-    // What was taken by force is not removed when its former owner stops stating it.
+    // A field that was taken by force is not removed when its former manager stops stating it.
     let mut config = deployment(2);
     json::remove(&mut config, &["spec", "replicas"]);
     let after = cluster
@@ -455,7 +455,7 @@ fn appliers_do_not_overwrite_each_other_unless_forced() {
 }
 
 #[test]
-fn lists_with_keys_are_applied_by_element() {
+fn keyed_lists_are_applied_by_element() {
     let mut cluster = Cluster::new();
     let nodes = cluster.kind("v1", "Node");
     let options = WriteOptions {
@@ -501,7 +501,7 @@ fn lists_with_keys_are_applied_by_element() {
         node.value()["metadata"]["finalizers"],
         json!(["example.com/a"])
     );
-    // Taints are one value, owned whole.
+    // Taints are an atomic list, owned as a whole.
     let taints = json!({"spec": {"taints": [{"key": "y", "effect": "NoSchedule"}]}});
     assert_eq!(
         apply(&mut cluster, Part::Main, taints).unwrap_err().code,
@@ -532,7 +532,7 @@ fn config_map_holds_a_mebibyte_of_values() {
 }
 
 #[test]
-fn a_budget_without_room_refuses_evictions() {
+fn exhausted_budget_rejects_evictions() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     let mut running = pod("web-0");
@@ -602,7 +602,7 @@ fn a_budget_without_room_refuses_evictions() {
 }
 
 #[test]
-fn a_pod_is_bound_once() {
+fn pod_is_bound_once() {
     let mut cluster = Cluster::new();
     let pods = cluster.pods();
     cluster.create(&pods, pod("web-0")).unwrap();

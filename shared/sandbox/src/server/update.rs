@@ -3,7 +3,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{ApiServer, Outcome, UnknownFields, WriteOptions, Written, defaults, metadata};
+use super::{ApiServer, Outcome, UnknownFields, WriteOptions, WriteResult, defaults, metadata};
 use crate::{
     error::{ApiError, ApiResult, FieldError},
     json,
@@ -12,10 +12,10 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// Which part of an object a write may change.
+/// Part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Everything but the status, where the kind keeps it apart.
+    /// Everything but the status, where the status is a subresource.
     Main,
     Status,
 }
@@ -39,7 +39,7 @@ impl ApiServer {
         body: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let old = self.get(kind, key)?;
         let (mut value, warnings) = self.read(kind, body, options.unknown_fields)?;
         if json::text(&value, &["metadata", "name"]) != key.name {
@@ -50,7 +50,7 @@ impl ApiServer {
             )));
         }
         check_preconditions(kind, &old, &value)?;
-        self.settle(kind, &old, &mut value, part)?;
+        self.merge_part(kind, &old, &mut value, part)?;
         if let Some(manager) = &options.manager {
             ownership::of_update(
                 kind,
@@ -62,13 +62,13 @@ impl ApiServer {
             );
         }
         let written = self.replace(kind, &old, value, options, now)?;
-        Ok(Written {
+        Ok(WriteResult {
             warnings,
             ..written
         })
     }
 
-    /// Replaces an object with one that a patch made from it.
+    /// Replaces an object with the result of a patch.
     pub fn patched(
         &mut self,
         kind: &ResourceType,
@@ -77,7 +77,7 @@ impl ApiServer {
         body: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let key = old.key();
         let given = (
             json::text(&body, &["metadata", "name"]),
@@ -100,7 +100,7 @@ impl ApiServer {
         config: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let manager = options.manager.as_deref().unwrap_or_default();
         if manager.is_empty() {
             return Err(ApiError::bad_request(
@@ -150,7 +150,7 @@ impl ApiServer {
             let created = apply(kind, None, &config, subresource, manager, conflicts, now)?;
             let (created, _) = self.read(kind, created, UnknownFields::Ignore)?;
             let written = self.create_read(kind, &key.namespace, created, &untracked, now)?;
-            return Ok(Written {
+            return Ok(WriteResult {
                 warnings,
                 ..written
             });
@@ -169,15 +169,15 @@ impl ApiServer {
             now,
         )?;
         let (mut merged, _) = self.read(kind, merged, UnknownFields::Ignore)?;
-        self.settle(kind, &live, &mut merged, part)?;
+        self.merge_part(kind, &live, &mut merged, part)?;
         let written = self.replace(kind, &live, merged, &untracked, now)?;
-        Ok(Written {
+        Ok(WriteResult {
             warnings,
             ..written
         })
     }
 
-    /// Changes an object from within: no version to match, no fields to doubt, no manager to record.
+    /// Changes an object on behalf of a simulated controller: without a version check, field validation or manager.
     pub(crate) fn modify(
         &mut self,
         kind: &ResourceType,
@@ -185,16 +185,16 @@ impl ApiServer {
         part: Part,
         now: Timestamp,
         change: impl FnOnce(&mut Value),
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let old = self.get(kind, key)?;
         let mut value = old.value().clone();
         change(&mut value);
-        self.settle(kind, &old, &mut value, part)?;
+        self.merge_part(kind, &old, &mut value, part)?;
         self.replace(kind, &old, value, &WriteOptions::default(), now)
     }
 
-    /// Keeps the parts that this write may not change, and fills in defaults.
-    pub(super) fn settle(
+    /// Restores the parts that this write may not change, and sets defaults.
+    pub(super) fn merge_part(
         &self,
         kind: &ResourceType,
         old: &Object,
@@ -205,7 +205,7 @@ impl ApiServer {
             Part::Main if kind.has_status => json::copy(old.value(), value, &["status"]),
             Part::Main => {}
             Part::Status => {
-                // Built-in kinds let a status write touch labels and annotations; custom ones do not.
+                // Status writes of built-in kinds may change labels and annotations; those of custom kinds may not.
                 let mut base = old.value().clone();
                 if kind.is_custom() {
                     json::copy(value, &mut base, &["metadata", "managedFields"]);
@@ -242,7 +242,7 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Writes an object in place of its older self; removes it if it only waited for this.
+    /// Stores an object in place of its older version; removes it if its deletion waited only for this write.
     pub(super) fn replace(
         &mut self,
         kind: &ResourceType,
@@ -250,10 +250,10 @@ impl ApiServer {
         mut value: Value,
         options: &WriteOptions,
         now: Timestamp,
-    ) -> ApiResult<Written> {
+    ) -> ApiResult<WriteResult> {
         let key = old.key();
         if same(old.value(), &value) {
-            return Ok(Written {
+            return Ok(WriteResult {
                 object: old.clone(),
                 warnings: Vec::new(),
                 change: Outcome::Unchanged,
@@ -268,7 +268,7 @@ impl ApiServer {
         } else {
             let object = self.store.put(&kind.table, value);
             if super::delete::is_finished(&object) {
-                return Ok(Written {
+                return Ok(WriteResult {
                     object: self.finish(kind, &key).unwrap_or(object),
                     warnings: Vec::new(),
                     change: Outcome::Unchanged,
@@ -276,7 +276,7 @@ impl ApiServer {
             }
             object
         };
-        Ok(Written {
+        Ok(WriteResult {
             object,
             warnings: Vec::new(),
             change: Outcome::Changed,
@@ -284,7 +284,7 @@ impl ApiServer {
     }
 }
 
-/// An update names the version it was made from; custom resources must.
+/// Checks the resource version of an update; for custom resources it is required.
 fn check_preconditions(kind: &ResourceType, old: &Object, value: &Value) -> ApiResult<()> {
     let subject = kind.subject(old.name());
     let uid = json::text(value, &["metadata", "uid"]);
@@ -309,7 +309,7 @@ fn check_preconditions(kind: &ResourceType, old: &Object, value: &Value) -> ApiR
     Ok(())
 }
 
-/// Whether two versions of an object say the same, versions and records of ownership times aside.
+/// Returns whether two versions are equal, apart from resource versions and the times of managed fields.
 fn same(old: &Value, new: &Value) -> bool {
     let essence = |value: &Value| {
         let mut value = value.clone();

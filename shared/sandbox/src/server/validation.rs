@@ -1,4 +1,4 @@
-//! The rules of built-in kinds that users and controllers run into.
+//! Validation rules of built-in kinds, as far as users and controllers meet them.
 
 use ports::limits::kubernetes::CONFIG_MAP_BYTES;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) fn check(kind: &ResourceType, value: &Value, old: Option<&Value>) -> 
     errors
 }
 
-/// Keys do not count, values do.
+/// Checks the size of a ConfigMap: keys do not count, values do.
 fn config_map(value: &Value, errors: &mut Vec<FieldError>) {
     let texts = json::strings(value, &["data"]).map(|(_, text)| text.len());
     // Four characters of base64 are three bytes.

@@ -2,7 +2,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use super::object::{Object, ObjectKey};
 
-/// One write, as watches and lists of the past see it.
+/// Write event, as read by watches and by lists of past revisions.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub revision: u64,
@@ -16,7 +16,7 @@ pub enum Change {
         old: Arc<Object>,
         new: Arc<Object>,
     },
-    /// `last` is the object as it was, under the revision of its deletion.
+    /// `last` is the deleted object, with the revision of its deletion.
     Deleted {
         old: Arc<Object>,
         last: Arc<Object>,
@@ -39,11 +39,11 @@ impl Change {
     }
 }
 
-/// The latest events of one table, oldest first.
+/// Latest events of one table, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     events: VecDeque<Event>,
-    /// Every event up to this revision is forgotten.
+    /// Revision up to which events have been dropped.
     forgotten: u64,
 }
 
@@ -57,7 +57,7 @@ impl History {
         }
     }
 
-    /// Keeps an object in another form, where it was written.
+    /// Replaces an object by its encoded form in the event of its last write.
     pub(super) fn replace(&mut self, object: &Arc<Object>) {
         let at = self
             .events
@@ -70,13 +70,13 @@ impl History {
         }
     }
 
-    /// Forgets everything, as compaction does.
+    /// Drops all events, as compaction does.
     pub(super) fn compact(&mut self, revision: u64) {
         self.events.clear();
         self.forgotten = revision;
     }
 
-    /// The events after a revision; `None` if some of them are forgotten.
+    /// Events after a revision; `None` if some of them have been dropped.
     pub(super) fn after(&self, revision: u64) -> Option<impl DoubleEndedIterator<Item = &Event>> {
         if revision < self.forgotten {
             return None;

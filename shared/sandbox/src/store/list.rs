@@ -6,24 +6,24 @@ use super::{
     object::{Object, ObjectKey},
 };
 
-/// Where a page begins.
+/// Position at which a page begins.
 #[derive(Clone, Debug)]
 pub enum Start {
     Beginning,
-    /// After this key, which the page before ended with.
+    /// After the last key of the page before.
     After(ObjectKey),
 }
 
-/// The objects of a table as they were at one revision.
+/// Objects of a table at one revision.
 #[derive(Debug)]
 pub struct Listing {
     pub revision: u64,
-    /// By namespace and name.
+    /// Objects, sorted by namespace and name.
     pub objects: Vec<Arc<Object>>,
 }
 
 impl Store {
-    /// The objects of a table now.
+    /// Objects of a table at the present revision.
     pub fn list(&self, table: &TableId, namespace: Option<&str>, start: &Start) -> Listing {
         let objects = match self.tables.get(table) {
             Some(table) => select(&table.objects, namespace, start),
@@ -35,8 +35,8 @@ impl Store {
         }
     }
 
-    /// The objects of a table as they were at a revision, so that the pages of a list fit together; `None` if the
-    /// history does not reach back that far.
+    /// Objects of a table at a past revision, so that the pages of a list are consistent; `None` if the history does
+    /// not reach back that far.
     pub fn list_at(
         &self,
         table: &TableId,

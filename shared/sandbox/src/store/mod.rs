@@ -1,5 +1,5 @@
-//! The object store: every kind's objects by namespace and name, one revision counter, and a bounded history per kind
-//! from which watches and lists of the past are served. Pure: time comes in as an argument, identifiers from a seed.
+//! Object store: the objects of every kind by namespace and name, one revision counter, and a bounded history per kind
+//! that serves watches and lists of past revisions. Pure: time is an argument, and identifiers follow from a seed.
 
 mod history;
 mod list;
@@ -16,17 +16,18 @@ pub use history::{Change, Event};
 pub use list::{Listing, Start};
 pub use names::is_name;
 pub use object::{Object, ObjectKey, TableId};
-pub use owners::Place;
+pub use owners::ObjectRef;
 use serde_json::Value;
 
 use history::History;
 use owners::Owners;
 
-/// Events kept per kind: enough for a watcher to reconnect after a pause, little enough to stay in tens of megabytes.
+/// Events kept per kind: enough for a watcher to reconnect after a pause, few enough to stay in tens of megabytes.
 pub const HISTORY_LIMIT: usize = 8_192;
 
-/// So many objects that were written last are kept as values, not as text: whoever writes one mostly writes it again.
-const AWAKE_MAX: usize = 4_096;
+/// Number of recently written objects that are kept decoded; older ones are kept as JSON text only. Objects are mostly
+/// written again soon after a write.
+const DECODED_MAX: usize = 4_096;
 
 #[derive(Debug)]
 pub struct Store {
@@ -35,46 +36,47 @@ pub struct Store {
     tables: BTreeMap<TableId, Table>,
     owners: Owners,
     history_limit: usize,
-    /// The objects that were written last, with their revisions, oldest first.
-    awake: VecDeque<(Place, u64)>,
+    /// Objects that are kept decoded, with their revisions, oldest first.
+    decoded: VecDeque<(ObjectRef, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     history: History,
-    /// The revision of the last write to this table.
+    /// Revision of the last write to this table.
     revision: u64,
 }
 
 impl Table {
-    /// The same object as text, which the history knows from now on, too.
-    fn rest(&mut self, object: &Object) -> Arc<Object> {
-        let resting = Arc::new(object.at_rest());
-        self.history.replace(&resting);
-        resting
+    /// Encoded form of an object, which also replaces it in the history.
+    fn encode(&mut self, object: &Object) -> Arc<Object> {
+        let encoded = Arc::new(object.encoded_only());
+        self.history.replace(&encoded);
+        encoded
     }
 }
 
 impl Store {
     pub fn new(seed: u64, history_limit: usize) -> Self {
         Self {
-            // As on a real server, which has written a little before anybody reads; 0 has a meaning of its own.
+            // Starts at 1 because resource version 0 has a special meaning; a real server has written before the first
+            // read, too.
             revision: 1,
             identifiers: names::Identifiers::new(seed),
             tables: BTreeMap::new(),
             owners: Owners::default(),
             history_limit,
-            awake: VecDeque::new(),
+            decoded: VecDeque::new(),
         }
     }
 
-    /// The revision of the last write.
+    /// Revision of the last write.
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// The revision of the last write to one table.
+    /// Revision of the last write to one table.
     pub fn table_revision(&self, table: &TableId) -> u64 {
         self.tables.get(table).map_or(0, |table| table.revision)
     }
@@ -104,12 +106,12 @@ impl Store {
         self.tables.keys()
     }
 
-    /// A fresh `metadata.uid`.
+    /// Fresh `metadata.uid`.
     pub fn next_uid(&mut self) -> String {
         self.identifiers.uid()
     }
 
-    /// A fresh end for `metadata.generateName`.
+    /// Fresh suffix for `metadata.generateName`.
     pub fn next_suffix(&mut self) -> String {
         self.identifiers.suffix()
     }
@@ -119,14 +121,14 @@ impl Store {
         self.revision += 1;
         let new = Arc::new(Object::new(value, self.revision));
         let key = new.key();
-        let place = (id.clone(), key.clone());
+        let object_ref = (id.clone(), key.clone());
         let table = self.tables.entry(id.clone()).or_default();
         let old = table.objects.insert(key, new.clone());
-        let old = old.map(|old| table.rest(&old));
+        let old = old.map(|old| table.encode(&old));
         table.revision = self.revision;
         let change = match old {
             Some(old) => {
-                self.owners.remove(&place, &old);
+                self.owners.remove(&object_ref, &old);
                 Change::Modified {
                     old,
                     new: new.clone(),
@@ -134,7 +136,7 @@ impl Store {
             }
             None => Change::Added(new.clone()),
         };
-        self.owners.add(&place, &new);
+        self.owners.add(&object_ref, &new);
         table.history.push(
             Event {
                 revision: self.revision,
@@ -142,30 +144,30 @@ impl Store {
             },
             self.history_limit,
         );
-        self.awake.push_back((place, self.revision));
-        self.rest();
+        self.decoded.push_back((object_ref, self.revision));
+        self.encode_older();
         new
     }
 
-    /// What was written long ago rests as text.
-    fn rest(&mut self) {
-        while self.awake.len() > AWAKE_MAX {
-            let Some(((table, key), revision)) = self.awake.pop_front() else {
+    /// Replaces the least recently written objects by their encoded form.
+    fn encode_older(&mut self) {
+        while self.decoded.len() > DECODED_MAX {
+            let Some(((table, key), revision)) = self.decoded.pop_front() else {
                 return;
             };
             let Some(table) = self.tables.get_mut(&table) else {
                 continue;
             };
-            // What was written again since rests already.
+            // An object that was written again since has a newer entry in the queue.
             let object = table.objects.get(&key).cloned();
             if let Some(object) = object.filter(|object| object.revision() == revision) {
-                let resting = table.rest(&object);
-                table.objects.insert(key, resting);
+                let encoded = table.encode(&object);
+                table.objects.insert(key, encoded);
             }
         }
     }
 
-    /// Takes an object away; answers with it under the revision of its deletion.
+    /// Removes an object; returns it with the revision of its deletion.
     pub fn remove(&mut self, id: &TableId, key: &ObjectKey) -> Option<Arc<Object>> {
         let table = self.tables.get_mut(id)?;
         let old = table.objects.remove(key)?;
@@ -186,7 +188,7 @@ impl Store {
         Some(last)
     }
 
-    /// The writes to a table after a revision; `None` if the history does not reach back that far.
+    /// Writes to a table after a revision; `None` if the history does not reach back that far.
     pub fn events_after<'a>(
         &'a self,
         table: &TableId,
@@ -199,33 +201,33 @@ impl Store {
         Some(events.into_iter().flatten())
     }
 
-    /// Forgets all history, as compaction does: older revisions answer 410.
+    /// Drops all history, as compaction does: older revisions fail with 410.
     pub fn compact(&mut self) {
         for table in self.tables.values_mut() {
             table.history.compact(self.revision);
         }
     }
 
-    /// Whether an object with this uid exists.
-    pub fn is_living(&self, uid: &str) -> bool {
-        self.owners.is_living(uid)
+    /// Returns whether an object with this UID exists.
+    pub fn exists(&self, uid: &str) -> bool {
+        self.owners.exists(uid)
     }
 
-    /// The objects that name this uid as an owner.
-    pub fn dependents(&self, uid: &str) -> Vec<Place> {
+    /// Objects that list this UID as an owner.
+    pub fn dependents(&self, uid: &str) -> Vec<ObjectRef> {
         self.owners.dependents(uid)
     }
 
-    /// Objects marked for deletion and still here.
+    /// Objects that are marked for deletion.
     pub(crate) fn terminating(&self) -> impl Iterator<Item = (&TableId, &Arc<Object>)> {
         self.owners
             .terminating()
             .filter_map(|(table, key)| Some((table, self.get(table, key)?)))
     }
 
-    /// Objects that may have lost their last owner since the last call.
-    pub(crate) fn take_suspects(&mut self) -> impl Iterator<Item = Place> + use<> {
-        self.owners.take_suspects().into_iter()
+    /// Takes the objects that may have lost their last owner since the last call.
+    pub(crate) fn take_possible_orphans(&mut self) -> impl Iterator<Item = ObjectRef> + use<> {
+        self.owners.take_possible_orphans().into_iter()
     }
 }
 
@@ -245,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_long_ago_rests_as_text_and_reads_as_before() {
+    fn older_objects_are_kept_encoded_and_read_unchanged() {
         let mut store = Store::new(1, HISTORY_LIMIT);
-        for name in 0..AWAKE_MAX + 2 {
+        for name in 0..DECODED_MAX + 2 {
             store.put(&PODS, pod(name, "a"));
         }
         let old = store.put(&PODS, pod(1, "b"));
@@ -255,16 +257,24 @@ mod tests {
             let key = ObjectKey::new("default", name.to_string());
             store.get(&PODS, &key).unwrap()
         };
-        assert!(object(0).rests() && !object(5).rests() && !old.rests());
+        assert!(
+            object(0).is_encoded_only() && !object(5).is_encoded_only() && !old.is_encoded_only()
+        );
         let added: Vec<_> = store.events_after(&PODS, 0).unwrap().take(2).collect();
         for event in added {
             let Change::Added(new) = &event.change else {
                 panic!("{event:?}");
             };
-            assert!(new.rests(), "nobody keeps the value: {event:?}");
+            assert!(
+                new.is_encoded_only(),
+                "the history keeps no decoded object: {event:?}"
+            );
         }
-        let looked = object(0).look(|value| value["spec"]["nodeName"] == "a");
-        assert!(looked && object(0).rests(), "a look does not wake it");
+        let peeked = object(0).peek(|value| value["spec"]["nodeName"] == "a");
+        assert!(
+            peeked && object(0).is_encoded_only(),
+            "peeking does not decode it"
+        );
         assert_eq!(object(0).labels()["app"], "web");
         assert_eq!(object(0).value()["metadata"]["resourceVersion"], "2");
         assert_eq!(object(0).encoded(), object(0).value().to_string());

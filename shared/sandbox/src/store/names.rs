@@ -1,10 +1,10 @@
-/// Unique identifiers and name endings from a seed, so that a run can be repeated.
+/// Unique identifiers and name suffixes from a seed, so that a run can be repeated.
 #[derive(Debug)]
 pub(super) struct Identifiers {
     state: u64,
 }
 
-/// The letters of generated names: no vowels, so that no words appear.
+/// Letters of generated names: no vowels, so that no words appear.
 const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 
@@ -51,7 +51,7 @@ impl Identifiers {
 /// Longest object name: a DNS-1123 subdomain.
 const NAME_LENGTH: usize = 253;
 
-/// Whether a text is a DNS-1123 subdomain, as most object names must be.
+/// Returns whether a text is a DNS-1123 subdomain, as most object names must be.
 pub fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= NAME_LENGTH

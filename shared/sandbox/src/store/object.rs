@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use crate::json;
 
-/// An object as stored: never changed in place, so that lists, watches and history share it. One that nobody has written for a
-/// while rests as text, which takes a tenth of the room.
+/// Stored object: never changed in place, so that lists, watches and history share it. An object that has not been
+/// written for a while is kept as JSON text only, which takes a tenth of the memory.
 #[derive(Debug)]
 pub struct Object {
     head: Head,
@@ -14,7 +14,7 @@ pub struct Object {
     encoded: OnceLock<String>,
 }
 
-/// What is asked of objects that rest.
+/// Attributes that are read without decoding the object.
 #[derive(Clone, Debug)]
 struct Head {
     kind: String,
@@ -24,7 +24,7 @@ struct Head {
     labels: BTreeMap<String, String>,
     owner_uids: Vec<String>,
     is_terminating: bool,
-    /// `spec.nodeName`, by which a real server's cache finds pods, too.
+    /// `spec.nodeName`, by which a real server's watch cache is indexed, too.
     node_name: String,
 }
 
@@ -65,7 +65,7 @@ impl Object {
         }
     }
 
-    /// An object as it would be written: the answer to a dry run.
+    /// Object as it would be written: the result of a dry run.
     pub(crate) fn unsaved(value: Value) -> Self {
         let revision = json::text(&value, &["metadata", "resourceVersion"]);
         Self {
@@ -76,8 +76,8 @@ impl Object {
         }
     }
 
-    /// The same object, as text.
-    pub(super) fn at_rest(&self) -> Self {
+    /// Encoded form of the object.
+    pub(super) fn encoded_only(&self) -> Self {
         Self {
             head: self.head.clone(),
             revision: self.revision,
@@ -87,31 +87,31 @@ impl Object {
     }
 
     #[cfg(test)]
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn is_encoded_only(&self) -> bool {
         self.value.get().is_none()
     }
 
-    /// An object that rests is read, and stays so.
+    /// Decoded value; an object that was only encoded stays decoded afterwards.
     pub fn value(&self) -> &Value {
         self.value.get_or_init(|| self.read())
     }
 
-    /// Shows the value without waking an object that rests.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&Value) -> T) -> T {
+    /// Reads the value without keeping it decoded.
+    pub(crate) fn peek<T>(&self, read: impl FnOnce(&Value) -> T) -> T {
         match self.value.get() {
-            Some(value) => look(value),
-            None => look(&self.read()),
+            Some(value) => read(value),
+            None => read(&self.read()),
         }
     }
 
-    /// What rests was written here, so it can be read.
+    /// The text was encoded by the store, so it can be decoded.
     fn read(&self) -> Value {
         let text = self.encoded.get();
         text.and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
     }
 
-    /// The JSON text, made once: the same pod is written to every list and watch.
+    /// JSON text, encoded once: lists and watches share it.
     pub fn encoded(&self) -> &str {
         self.encoded.get_or_init(|| self.value().to_string())
     }
@@ -146,7 +146,7 @@ impl Object {
         &self.head.node_name
     }
 
-    /// Whether deletion was asked for.
+    /// Returns whether the object is marked for deletion.
     pub fn is_terminating(&self) -> bool {
         self.head.is_terminating
     }
@@ -160,7 +160,7 @@ impl Object {
     }
 }
 
-/// Where an object lives within its table; the namespace is empty for cluster-scoped objects.
+/// Key of an object within its table; the namespace is empty for cluster-scoped objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     pub namespace: String,
@@ -176,7 +176,7 @@ impl ObjectKey {
     }
 }
 
-/// A kind's place in the store, named as its CRD would be: `pods`, `deployments.apps`, `nodepools.karpenter.sh`.
+/// Table of a kind, named as its CRD would be: `pods`, `deployments.apps`, `nodepools.karpenter.sh`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableId(std::borrow::Cow<'static, str>);
 

@@ -17,7 +17,7 @@ use kube::{
 use sandbox::{SandboxOptions, WorldOptions, server::WriteOptions};
 use serde_json::json;
 
-use crate::support::{Bench, eventually};
+use crate::support::{Fixture, eventually};
 
 fn config_map(name: &str) -> ConfigMap {
     ConfigMap {
@@ -31,9 +31,9 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn pages_of_a_list_fit_together() {
-    let bench = Bench::start().await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+async fn pages_of_a_list_are_consistent() {
+    let fixture = Fixture::start().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     for index in 0..5 {
         maps.create(&PostParams::default(), &config_map(&format!("map-{index}")))
             .await
@@ -56,7 +56,9 @@ async fn pages_of_a_list_fit_together() {
         first.metadata.resource_version,
         second.metadata.resource_version
     );
-    bench.sandbox.with(|world, _| world.server.store.compact());
+    fixture
+        .sandbox
+        .with(|world, _| world.server.store.compact());
     let error = maps.list(&page.continue_token(&token)).await.unwrap_err();
     assert!(
         matches!(&error, kube::Error::Api(status) if status.code == 410),
@@ -65,9 +67,9 @@ async fn pages_of_a_list_fit_together() {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_where_the_list_ended() {
-    let bench = Bench::start().await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+async fn watch_continues_from_the_list_revision() {
+    let fixture = Fixture::start().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     maps.create(&PostParams::default(), &config_map("before"))
         .await
         .unwrap();
@@ -95,18 +97,18 @@ async fn a_watch_goes_on_where_the_list_ended() {
             WatchEvent::Error(error) => panic!("{error}"),
         });
     }
-    // What the selector no longer matches is gone for this watcher.
+    // An object that the selector no longer matches is deleted for this watcher.
     assert_eq!(seen, ["added after", "deleted before", "deleted after"]);
 }
 
 #[tokio::test]
-async fn bookmarks_tell_how_far_a_quiet_watch_has_seen() {
+async fn bookmarks_advance_the_revision_of_an_idle_watch() {
     let options = SandboxOptions {
         bookmark_interval: Duration::from_millis(100),
         ..SandboxOptions::default()
     };
-    let bench = Bench::start_with(options).await;
-    let client = bench.client().await;
+    let fixture = Fixture::start_with(options).await;
+    let client = fixture.client().await;
     let nodes: Api<Node> = Api::all(client.clone());
     let mut watch = nodes
         .watch(&WatchParams::default(), "0")
@@ -132,13 +134,15 @@ async fn bookmarks_tell_how_far_a_quiet_watch_has_seen() {
 }
 
 #[tokio::test]
-async fn a_watch_from_forgotten_times_is_told_to_list_again() {
-    let bench = Bench::start().await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+async fn watch_from_a_compacted_revision_expires() {
+    let fixture = Fixture::start().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     maps.create(&PostParams::default(), &config_map("a"))
         .await
         .unwrap();
-    bench.sandbox.with(|world, _| world.server.store.compact());
+    fixture
+        .sandbox
+        .with(|world, _| world.server.store.compact());
     let mut watch = maps
         .watch(&WatchParams::default(), "1")
         .await
@@ -154,7 +158,7 @@ async fn a_watch_from_forgotten_times_is_told_to_list_again() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_the_history_is_let_go_without_a_word() {
+async fn watch_that_falls_behind_the_history_ends_without_an_error() {
     let options = SandboxOptions {
         world: WorldOptions {
             history_limit: 16,
@@ -162,8 +166,8 @@ async fn a_watcher_that_falls_behind_the_history_is_let_go_without_a_word() {
         },
         ..SandboxOptions::default()
     };
-    let bench = Bench::start_with(options).await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+    let fixture = Fixture::start_with(options).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     let mut watch = maps
         .watch(&WatchParams::default(), "0")
         .await
@@ -176,7 +180,7 @@ async fn a_watcher_that_falls_behind_the_history_is_let_go_without_a_word() {
         watch.try_next().await.unwrap(),
         Some(WatchEvent::Added(_))
     ));
-    bench.sandbox.with(|world, now| {
+    fixture.sandbox.with(|world, now| {
         let kind = world
             .server
             .kinds
@@ -196,9 +200,9 @@ async fn a_watcher_that_falls_behind_the_history_is_let_go_without_a_word() {
 }
 
 #[tokio::test]
-async fn reflectors_follow_in_every_mode() {
-    let bench = Bench::start().await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+async fn reflectors_stay_current_in_every_mode() {
+    let fixture = Fixture::start().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     maps.create(&PostParams::default(), &config_map("a"))
         .await
         .unwrap();
@@ -217,8 +221,8 @@ async fn reflectors_follow_in_every_mode() {
             }
         }
         assert!(started.contains(&"a".to_owned()), "{started:?}");
-        // An end of stream is no reason to list again.
-        bench.sandbox.end_watches();
+        // An end of stream does not cause a new list.
+        fixture.sandbox.end_watches();
         let name = format!("later-{}", started.len());
         maps.create(&PostParams::default(), &config_map(&name))
             .await
@@ -231,9 +235,9 @@ async fn reflectors_follow_in_every_mode() {
 }
 
 #[tokio::test]
-async fn metadata_can_be_had_alone() {
-    let bench = Bench::start().await;
-    let client = bench.client().await;
+async fn metadata_can_be_requested_alone() {
+    let fixture = Fixture::start().await;
+    let client = fixture.client().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     maps.create(&PostParams::default(), &config_map("a"))
         .await
@@ -256,8 +260,8 @@ async fn metadata_can_be_had_alone() {
 
 #[tokio::test]
 async fn server_side_apply_creates_owns_and_conflicts() {
-    let bench = Bench::start().await;
-    let maps: Api<ConfigMap> = Api::default_namespaced(bench.client().await);
+    let fixture = Fixture::start().await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(fixture.client().await);
     let config = |value: &str| {
         Patch::Apply(json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"key": value},
@@ -285,9 +289,9 @@ async fn server_side_apply_creates_owns_and_conflicts() {
 
 #[tokio::test]
 async fn pods_are_evicted_and_deleted_under_preconditions() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
-    let client = bench.client().await;
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
+    let client = fixture.client().await;
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "a"},
@@ -308,7 +312,7 @@ async fn pods_are_evicted_and_deleted_under_preconditions() {
         ..DeleteParams::default()
     };
     let evict = async |uid: &str| {
-        // By hand: kube-rs writes `delete_options`, which servers do not know.
+        // Written by hand: kube-rs writes `delete_options`, which servers ignore.
         let eviction = json!({
             "metadata": {"name": "a"}, "deleteOptions": {"preconditions": {"uid": uid}},
         });
@@ -334,10 +338,10 @@ async fn pods_are_evicted_and_deleted_under_preconditions() {
 }
 
 #[tokio::test]
-async fn events_are_one_in_both_groups() {
+async fn events_are_shared_by_both_groups() {
     use kube::runtime::events::{EventType, Recorder, Reporter};
-    let bench = Bench::start().await;
-    let client = bench.client().await;
+    let fixture = Fixture::start().await;
+    let client = fixture.client().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
     let map = maps
         .create(&PostParams::default(), &config_map("a"))

@@ -1,6 +1,6 @@
-use crate::support::Bench;
+use crate::support::Fixture;
 
-/// A small kind with what the bigger ones have: defaults, limits, rules, columns, status, scale.
+/// Small custom kind with the features of the larger ones: defaults, limits, rules, columns, status, scale.
 const WIDGETS: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -45,30 +45,30 @@ spec: {size: 1}
 ";
 
 #[tokio::test]
-async fn a_definition_makes_a_kind() {
-    let bench = Bench::start().await;
+async fn crd_adds_a_kind() {
+    let fixture = Fixture::start().await;
     let apply = ["apply", "-f", "-"];
-    bench.kubectl_with(&apply, WIDGETS).await;
-    bench
+    fixture.kubectl_with(&apply, WIDGETS).await;
+    fixture
         .kubectl(&[
             "wait",
             "--for=condition=Established",
             "crd/widgets.example.com",
         ])
         .await;
-    bench.kubectl_with(&apply, WIDGET).await;
+    fixture.kubectl_with(&apply, WIDGET).await;
     assert_eq!(
-        bench.kubectl_with(&apply, WIDGET).await,
+        fixture.kubectl_with(&apply, WIDGET).await,
         "widget.example.com/a unchanged\n"
     );
     assert_eq!(
-        bench
+        fixture
             .kubectl(&["get", "wg", "a", "-o", "jsonpath={.spec.color}"])
             .await,
         "red"
     );
     let condition = r#"{"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
-    bench
+    fixture
         .kubectl(&[
             "patch",
             "wg",
@@ -79,8 +79,10 @@ async fn a_definition_makes_a_kind() {
             condition,
         ])
         .await;
-    bench.kubectl(&["scale", "widget/a", "--replicas=3"]).await;
-    let table = bench.kubectl(&["get", "widgets"]).await;
+    fixture
+        .kubectl(&["scale", "widget/a", "--replicas=3"])
+        .await;
+    let table = fixture.kubectl(&["get", "widgets"]).await;
     let rows: Vec<Vec<&str>> = table
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -89,13 +91,13 @@ async fn a_definition_makes_a_kind() {
         rows,
         [vec!["NAME", "SIZE", "READY"], vec!["a", "3", "True"]]
     );
-    let explained = bench.kubectl(&["explain", "widget.spec.size"]).await;
+    let explained = fixture.kubectl(&["explain", "widget.spec.size"]).await;
     assert!(explained.contains("How big it is."), "{explained}");
 
-    bench
+    fixture
         .kubectl(&["delete", "crd", "widgets.example.com"])
         .await;
-    let gone = bench
+    let gone = fixture
         .try_kubectl(&["get", "widgets"], "")
         .await
         .unwrap_err();
@@ -106,9 +108,9 @@ async fn a_definition_makes_a_kind() {
 }
 
 #[tokio::test]
-async fn objects_that_break_their_schema_are_refused() {
-    let bench = Bench::start().await;
-    bench.kubectl_with(&["apply", "-f", "-"], WIDGETS).await;
+async fn objects_that_violate_their_schema_are_rejected() {
+    let fixture = Fixture::start().await;
+    fixture.kubectl_with(&["apply", "-f", "-"], WIDGETS).await;
     for (from, to, complaint) in [
         (
             "size: 1",
@@ -124,7 +126,7 @@ async fn objects_that_break_their_schema_are_refused() {
         ),
     ] {
         let widget = WIDGET.replace(from, to);
-        let error = bench
+        let error = fixture
             .try_kubectl(&["apply", "-f", "-"], &widget)
             .await
             .unwrap_err();
@@ -133,10 +135,10 @@ async fn objects_that_break_their_schema_are_refused() {
 }
 
 #[tokio::test]
-async fn a_definition_with_a_rule_that_cannot_be_evaluated_is_refused() {
-    let bench = Bench::start().await;
+async fn crd_with_an_unknown_function_in_a_rule_is_rejected() {
+    let fixture = Fixture::start().await;
     let strange = WIDGETS.replace("self.color != 'green'", "self.color.isURL()");
-    let error = bench
+    let error = fixture
         .try_kubectl(&["apply", "-f", "-"], &strange)
         .await
         .unwrap_err();

@@ -1,4 +1,4 @@
-use crate::support::{Bench, eventually};
+use crate::support::{Fixture, eventually};
 
 const INFLATE: &str = "
 apiVersion: apps/v1
@@ -45,9 +45,9 @@ kind: ConfigMap
 metadata: {name: news}
 ";
 
-async fn running(bench: &Bench, count: usize) {
+async fn running(fixture: &Fixture, count: usize) {
     eventually("pods run", async || {
-        let phases = bench
+        let phases = fixture
             .kubectl(&["get", "pods", "-o", "jsonpath={.items[*].status.phase}"])
             .await;
         let phases: Vec<&str> = phases.split_whitespace().collect();
@@ -58,31 +58,31 @@ async fn running(bench: &Bench, count: usize) {
 
 #[tokio::test]
 async fn applies_scales_and_deletes() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
     let apply = ["apply", "-f", "-"];
     assert_eq!(
-        bench.kubectl_with(&apply, INFLATE).await,
+        fixture.kubectl_with(&apply, INFLATE).await,
         "deployment.apps/inflate created\n"
     );
     assert_eq!(
-        bench.kubectl_with(&apply, INFLATE).await,
+        fixture.kubectl_with(&apply, INFLATE).await,
         "deployment.apps/inflate unchanged\n"
     );
-    bench
+    fixture
         .kubectl(&["rollout", "status", "deployment/inflate", "--timeout=60s"])
         .await;
-    running(&bench, 2).await;
+    running(&fixture, 2).await;
 
-    bench
+    fixture
         .kubectl(&["scale", "deployment/inflate", "--replicas=3"])
         .await;
-    running(&bench, 3).await;
-    let table = bench
+    running(&fixture, 3).await;
+    let table = fixture
         .kubectl(&["get", "deployment", "inflate", "--no-headers"])
         .await;
     eventually("the deployment counts its pods", async || {
-        let table = bench
+        let table = fixture
             .kubectl(&["get", "deployment", "inflate", "--no-headers"])
             .await;
         table.split_whitespace().nth(1) == Some("3/3")
@@ -94,49 +94,49 @@ async fn applies_scales_and_deletes() {
         .replace("pause:3.7", "pause:3.8")
         .replace("replicas: 2", "replicas: 1");
     assert_eq!(
-        bench.kubectl_with(&apply, &changed).await,
+        fixture.kubectl_with(&apply, &changed).await,
         "deployment.apps/inflate configured\n"
     );
-    bench
+    fixture
         .kubectl(&["rollout", "status", "deployment/inflate", "--timeout=60s"])
         .await;
-    running(&bench, 1).await;
+    running(&fixture, 1).await;
 
-    bench.kubectl(&["delete", "deployment", "inflate"]).await;
+    fixture.kubectl(&["delete", "deployment", "inflate"]).await;
     eventually("pods are gone", async || {
-        bench
+        fixture
             .kubectl(&["get", "pods", "-o", "name"])
             .await
             .is_empty()
     })
     .await;
-    bench.sandbox.stop().await;
+    fixture.sandbox.stop().await;
 }
 
 #[tokio::test]
-async fn describes_what_happened_to_a_pod() {
-    let bench = Bench::start().await;
-    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+async fn describe_shows_the_events_of_a_pod() {
+    let fixture = Fixture::start().await;
+    fixture.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
     eventually("the event is told", async || {
-        let pods = bench.kubectl(&["get", "pods", "-o", "name"]).await;
+        let pods = fixture.kubectl(&["get", "pods", "-o", "name"]).await;
         let Some(pod) = pods.lines().next() else {
             return false;
         };
-        let text = bench.kubectl(&["describe", pod]).await;
+        let text = fixture.kubectl(&["describe", pod]).await;
         text.contains("FailedScheduling") && text.contains("no nodes available to schedule pods")
     })
     .await;
-    let events = bench.kubectl(&["get", "events"]).await;
+    let events = fixture.kubectl(&["get", "events"]).await;
     assert!(
         events.lines().next().unwrap().starts_with("LAST SEEN"),
         "{events}"
     );
     assert!(events.contains("deployment/inflate"), "{events}");
-    bench.join_node("node-a");
-    running(&bench, 2).await;
-    let node = bench.kubectl(&["describe", "node", "node-a"]).await;
+    fixture.join_node("node-a");
+    running(&fixture, 2).await;
+    let node = fixture.kubectl(&["describe", "node", "node-a"]).await;
     assert!(node.contains("cpu                2 (50%)"), "{node}");
-    let pods = bench
+    let pods = fixture
         .kubectl(&["get", "pods", "-o", "wide", "--no-headers"])
         .await;
     assert!(
@@ -148,44 +148,47 @@ async fn describes_what_happened_to_a_pod() {
 
 #[tokio::test]
 async fn cordons_and_drains_under_a_budget() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
-    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
-    running(&bench, 2).await;
-    bench.kubectl_with(&["apply", "-f", "-"], BUDGET).await;
-    bench.kubectl(&["cordon", "node-a"]).await;
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
+    fixture.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+    running(&fixture, 2).await;
+    fixture.kubectl_with(&["apply", "-f", "-"], BUDGET).await;
+    fixture.kubectl(&["cordon", "node-a"]).await;
     assert!(
-        bench
+        fixture
             .kubectl(&["get", "node", "node-a"])
             .await
             .contains("SchedulingDisabled")
     );
     let drain = ["drain", "node-a", "--ignore-daemonsets", "--timeout=6s"];
-    let refused = bench.try_kubectl(&drain, "").await.unwrap_err();
+    let refused = fixture.try_kubectl(&drain, "").await.unwrap_err();
     assert!(
         refused.contains("Cannot evict pod as it would violate the pod's disruption budget"),
         "{refused}"
     );
-    bench.kubectl(&["delete", "pdb", "inflate"]).await;
-    let drained = bench.kubectl(&drain).await;
+    fixture.kubectl(&["delete", "pdb", "inflate"]).await;
+    let drained = fixture.kubectl(&drain).await;
     assert!(drained.contains("node/node-a drained"), "{drained}");
-    bench.kubectl(&["uncordon", "node-a"]).await;
-    running(&bench, 2).await;
+    fixture.kubectl(&["uncordon", "node-a"]).await;
+    running(&fixture, 2).await;
 }
 
 #[tokio::test]
-async fn says_what_simulated_containers_cannot_do() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
-    bench.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
-    running(&bench, 2).await;
-    let pod = bench.kubectl(&["get", "pods", "-o", "name"]).await;
+async fn logs_and_exec_report_that_containers_are_simulated() {
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
+    fixture.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
+    running(&fixture, 2).await;
+    let pod = fixture.kubectl(&["get", "pods", "-o", "name"]).await;
     let pod = pod.lines().next().unwrap();
     assert_eq!(
-        bench.kubectl(&["logs", pod]).await,
+        fixture.kubectl(&["logs", pod]).await,
         "simulated containers write no logs\n"
     );
-    let missing = bench.try_kubectl(&["logs", "gone"], "").await.unwrap_err();
+    let missing = fixture
+        .try_kubectl(&["logs", "gone"], "")
+        .await
+        .unwrap_err();
     assert!(
         missing.contains("(NotFound): pods \"gone\" not found"),
         "{missing}"
@@ -194,7 +197,7 @@ async fn says_what_simulated_containers_cannot_do() {
         &["exec", pod, "--", "ls"][..],
         &["port-forward", pod, ":80"],
     ] {
-        let refused = bench.try_kubectl(reach, "").await.unwrap_err();
+        let refused = fixture.try_kubectl(reach, "").await.unwrap_err();
         assert!(
             refused.contains("simulated containers run nothing that could be reached"),
             "{refused}"
@@ -204,12 +207,12 @@ async fn says_what_simulated_containers_cannot_do() {
 
 #[tokio::test]
 async fn labels_taints_patches_and_waits() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
-    bench
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
+    fixture
         .kubectl(&["wait", "--for=create", "node/node-a", "--timeout=60s"])
         .await;
-    bench
+    fixture
         .kubectl(&[
             "wait",
             "--for=condition=Ready",
@@ -217,30 +220,32 @@ async fn labels_taints_patches_and_waits() {
             "--timeout=60s",
         ])
         .await;
-    bench.kubectl(&["label", "node", "node-a", "team=a"]).await;
-    bench
+    fixture
+        .kubectl(&["label", "node", "node-a", "team=a"])
+        .await;
+    fixture
         .kubectl(&["annotate", "node", "node-a", "note=b"])
         .await;
-    bench
+    fixture
         .kubectl(&["taint", "node", "node-a", "dedicated=a:NoSchedule"])
         .await;
     assert_eq!(
-        bench
+        fixture
             .kubectl(&["get", "nodes", "-l", "team in (a)", "-o", "name"])
             .await,
         "node/node-a\n"
     );
     assert_eq!(
-        bench
+        fixture
             .kubectl(&["get", "nodes", "-l", "team!=a", "-o", "name"])
             .await,
         ""
     );
     let patch = r#"[{"op": "remove", "path": "/metadata/labels/team"}]"#;
-    bench
+    fixture
         .kubectl(&["patch", "node", "node-a", "--type=json", "-p", patch])
         .await;
-    bench
+    fixture
         .kubectl(&[
             "patch",
             "node",
@@ -252,25 +257,27 @@ async fn labels_taints_patches_and_waits() {
         .await;
     let path = "jsonpath={.metadata.labels.team}{.metadata.annotations.note}{.spec.taints[0].key}";
     assert_eq!(
-        bench.kubectl(&["get", "node", "node-a", "-o", path]).await,
+        fixture
+            .kubectl(&["get", "node", "node-a", "-o", path])
+            .await,
         "dedicated"
     );
-    bench
+    fixture
         .kubectl(&["taint", "node", "node-a", "dedicated-"])
         .await;
-    bench.kubectl(&["delete", "node", "node-a"]).await;
+    fixture.kubectl(&["delete", "node", "node-a"]).await;
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_know_is_refused_by_name() {
-    let bench = Bench::start().await;
+async fn unsupported_protobuf_messages_are_rejected_by_name() {
+    let fixture = Fixture::start().await;
     let typo = INFLATE.replace("replicas:", "replica:");
-    let error = bench
+    let error = fixture
         .try_kubectl(&["apply", "-f", "-"], &typo)
         .await
         .unwrap_err();
     assert!(error.contains("unknown field \"spec.replica\""), "{error}");
-    let error = bench
+    let error = fixture
         .try_kubectl(&["get", "pod", "nobody"], "")
         .await
         .unwrap_err();
@@ -278,13 +285,16 @@ async fn what_the_server_does_not_know_is_refused_by_name() {
         error,
         "Error from server (NotFound): pods \"nobody\" not found\n"
     );
-    let error = bench.try_kubectl(&["get", "gizmos"], "").await.unwrap_err();
+    let error = fixture
+        .try_kubectl(&["get", "gizmos"], "")
+        .await
+        .unwrap_err();
     assert!(
         error.contains("the server doesn't have a resource type \"gizmos\""),
         "{error}"
     );
     let text = INFLATE.replace("cpu: '1'", "cpu: lots");
-    let error = bench
+    let error = fixture
         .try_kubectl(&["apply", "-f", "-"], &text)
         .await
         .unwrap_err();
@@ -296,9 +306,9 @@ async fn what_the_server_does_not_know_is_refused_by_name() {
 
 #[tokio::test]
 async fn applies_on_the_server_with_owners() {
-    let bench = Bench::start().await;
+    let fixture = Fixture::start().await;
     let apply = ["apply", "--server-side", "-f", "-"];
-    bench.kubectl_with(&apply, INFLATE).await;
+    fixture.kubectl_with(&apply, INFLATE).await;
     let scaler = [
         "apply",
         "--server-side",
@@ -307,13 +317,13 @@ async fn applies_on_the_server_with_owners() {
         "-",
     ];
     let scaled = INFLATE.replace("replicas: 2", "replicas: 5");
-    let conflict = bench.try_kubectl(&scaler, &scaled).await.unwrap_err();
+    let conflict = fixture.try_kubectl(&scaler, &scaled).await.unwrap_err();
     assert!(
         conflict.contains("conflict with \"kubectl\" using apps/v1: .spec.replicas"),
         "{conflict}"
     );
     let force = [&scaler[..], &["--force-conflicts"]].concat();
-    bench.kubectl_with(&force, &scaled).await;
+    fixture.kubectl_with(&force, &scaled).await;
     let replicas = [
         "get",
         "deployment",
@@ -321,12 +331,12 @@ async fn applies_on_the_server_with_owners() {
         "-o",
         "jsonpath={.spec.replicas}",
     ];
-    assert_eq!(bench.kubectl(&replicas).await, "5");
+    assert_eq!(fixture.kubectl(&replicas).await, "5");
 }
 
 #[tokio::test]
-async fn watches_print_changes_as_they_come() {
-    let bench = Bench::start().await;
+async fn watches_print_changes_as_they_happen() {
+    let fixture = Fixture::start().await;
     let watch = [
         "get",
         "configmaps",
@@ -334,10 +344,10 @@ async fn watches_print_changes_as_they_come() {
         "--output-watch-events",
         "--request-timeout=3s",
     ];
-    let (watched, ()) = tokio::join!(bench.try_kubectl(&watch, ""), async {
+    let (watched, ()) = tokio::join!(fixture.try_kubectl(&watch, ""), async {
         tokio::time::sleep(std::time::Duration::from_millis(700)).await;
-        bench.kubectl_with(&["apply", "-f", "-"], NEWS).await;
-        bench.kubectl(&["delete", "configmap", "news"]).await;
+        fixture.kubectl_with(&["apply", "-f", "-"], NEWS).await;
+        fixture.kubectl(&["delete", "configmap", "news"]).await;
     });
     let watched = watched.unwrap_or_else(|error| error);
     assert!(
@@ -347,7 +357,7 @@ async fn watches_print_changes_as_they_come() {
 }
 
 #[tokio::test]
-async fn access_is_what_roles_allow() {
+async fn access_follows_roles() {
     use sandbox::{Credential, SandboxOptions};
     let options = SandboxOptions {
         credentials: vec![
@@ -360,26 +370,28 @@ async fn access_is_what_roles_allow() {
         ],
         ..SandboxOptions::default()
     };
-    let bench = Bench::start_with(options).await;
-    let error = bench.try_kubectl(&["get", "pods"], "").await.unwrap_err();
+    let fixture = Fixture::start_with(options).await;
+    let error = fixture.try_kubectl(&["get", "pods"], "").await.unwrap_err();
     assert!(
         error.contains("User \"reader\" cannot list resource \"pods\" in API group \"\" in the namespace \"default\""),
         "{error}"
     );
     let apply = ["apply", "-f", "-", "--token=administrator-token"];
-    bench.kubectl_with(&apply, READERS).await;
-    bench.kubectl(&["get", "pods"]).await;
+    fixture.kubectl_with(&apply, READERS).await;
+    fixture.kubectl(&["get", "pods"]).await;
     for (verb, allowed) in [("list", true), ("delete", false)] {
         let attributes = format!(r#"{{"verb":"{verb}","resource":"pods","namespace":"default"}}"#);
         let review = format!(r#"{{"spec":{{"resourceAttributes":{attributes}}}}}"#);
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        let answer = bench.answer_as("reader-token", "POST", path, &review).await;
+        let answer = fixture
+            .answer_as("reader-token", "POST", path, &review)
+            .await;
         assert!(
             answer.contains(&format!(r#""allowed":{allowed}"#)),
             "{answer}"
         );
     }
-    let unknown = bench
+    let unknown = fixture
         .try_kubectl(&["get", "pods", "--token=stolen"], "")
         .await
         .unwrap_err();
@@ -390,9 +402,9 @@ async fn access_is_what_roles_allow() {
 }
 
 #[tokio::test]
-async fn creates_what_kubectl_sends_in_protobuf() {
-    let bench = Bench::start().await;
-    bench.join_node("node-a");
+async fn creates_objects_that_kubectl_sends_in_protobuf() {
+    let fixture = Fixture::start().await;
+    fixture.join_node("node-a");
     for command in [
         "create namespace team",
         "create serviceaccount robot",
@@ -410,7 +422,7 @@ async fn creates_what_kubectl_sends_in_protobuf() {
         "create pdb web --selector=app=web --min-available=50%",
     ] {
         let arguments: Vec<&str> = command.split(' ').collect();
-        bench.kubectl(&arguments).await;
+        fixture.kubectl(&arguments).await;
     }
     for (path, object, expected) in [
         ("{.data.color}", "configmap/settings", "red"),
@@ -436,18 +448,18 @@ async fn creates_what_kubectl_sends_in_protobuf() {
         ("{.spec.minAvailable}", "pdb/web", "50%"),
     ] {
         let output = format!("jsonpath={path}");
-        let shown = bench.kubectl(&["get", object, "-o", &output]).await;
+        let shown = fixture.kubectl(&["get", object, "-o", &output]).await;
         assert_eq!(shown, expected, "{object} {path}");
     }
-    bench
+    fixture
         .kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"])
         .await;
     assert_eq!(
-        bench.kubectl(&["auth", "can-i", "delete", "pods"]).await,
+        fixture.kubectl(&["auth", "can-i", "delete", "pods"]).await,
         "yes\n"
     );
     assert!(
-        bench
+        fixture
             .kubectl(&["auth", "whoami"])
             .await
             .contains("kubernetes-admin")

@@ -1,4 +1,4 @@
-//! The embedded world over the wire, by the clients that people use: `kubectl` and kube-rs.
+//! Tests of the simulated cluster over the network, with `kubectl` and kube-rs.
 
 #![expect(
     clippy::unwrap_used,

@@ -3,17 +3,17 @@ use kube::{Api, api::ListParams};
 use sandbox::server::WriteOptions;
 use serde_json::json;
 
-use crate::support::{Bench, eventually};
+use crate::support::{Fixture, eventually};
 
-/// Counts, not times: that a cluster of this size works at all, in pages and compressed.
+/// Number of nodes. The test asserts counts, not times: that lists of this size work at all, in pages and compressed.
 const NODES: usize = 100;
 const PODS: usize = 1001;
 
 #[tokio::test]
-async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
-    let bench = Bench::start().await;
+async fn cluster_of_100_nodes_fills_up_and_lists_in_pages() {
+    let fixture = Fixture::start().await;
     for index in 0..NODES {
-        bench.join_node(&format!("node-{index}"));
+        fixture.join_node(&format!("node-{index}"));
     }
     let deployment = json!({
         "metadata": {"name": "web"},
@@ -24,7 +24,7 @@ async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
             ]}},
         },
     });
-    bench.sandbox.with(|world, now| {
+    fixture.sandbox.with(|world, now| {
         let kind = world
             .server
             .kinds
@@ -37,7 +37,7 @@ async fn a_cluster_of_some_size_fills_up_and_lists_in_pages() {
             .create(&kind, "default", deployment, &options, now)
             .unwrap();
     });
-    let pods: Api<Pod> = Api::all(bench.client().await);
+    let pods: Api<Pod> = Api::all(fixture.client().await);
     let running = ListParams::default().fields("status.phase=Running");
     eventually("all pods run", async || {
         pods.list(&running).await.unwrap().items.len() == PODS

@@ -9,17 +9,17 @@ use k8s_openapi::jiff::SignedDuration;
 use sandbox::{KubeletOptions, NodeJoin, Sandbox, SandboxOptions, WorldOptions};
 use tempfile::TempDir;
 
-/// Longest wait for something that happens by the wall clock: generous, as machines under load are slow.
+/// Longest wait for a condition under the wall clock: generous, because machines under load are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running sandbox, quicker than the default, and `kubectl` set up for it.
-pub(crate) struct Bench {
+/// Running sandbox with short durations, and `kubectl` configured for it.
+pub(crate) struct Fixture {
     pub(crate) sandbox: Sandbox,
     kubectl: PathBuf,
     home: TempDir,
 }
 
-impl Bench {
+impl Fixture {
     pub(crate) async fn start() -> Self {
         Self::start_with(SandboxOptions::default()).await
     }
@@ -48,12 +48,12 @@ impl Bench {
         }
     }
 
-    /// Runs kubectl; panics with its words if it fails.
+    /// Runs kubectl; panics with its standard error if it fails.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> String {
         self.kubectl_with(arguments, "").await
     }
 
-    /// Runs kubectl with something on its standard input.
+    /// Runs kubectl with text on its standard input.
     pub(crate) async fn kubectl_with(&self, arguments: &[&str], input: &str) -> String {
         match self.try_kubectl(arguments, input).await {
             Ok(output) => output,
@@ -61,7 +61,7 @@ impl Bench {
         }
     }
 
-    /// Runs kubectl; what it prints, or what it complains of.
+    /// Runs kubectl; returns its output, or its error output if it fails.
     pub(crate) async fn try_kubectl(
         &self,
         arguments: &[&str],
@@ -113,7 +113,7 @@ impl Bench {
         self.sandbox.join_node(join, SignedDuration::ZERO);
     }
 
-    /// The status code of one request over plain HTTP, without a client's retries.
+    /// Status code of one request over plain HTTP, without a client's retries.
     pub(crate) async fn plain_status(&self, method: &str, path: &str, body: &str) -> u16 {
         self.status_as(self.sandbox.token(), method, path, body)
             .await
@@ -124,7 +124,7 @@ impl Bench {
         answer.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// The whole answer to one request, as text.
+    /// Whole response to one request, as text.
     pub(crate) async fn answer_as(
         &self,
         token: &str,
@@ -147,7 +147,7 @@ impl Bench {
         answer
     }
 
-    /// A kube-rs client over TLS, as the kubeconfig says.
+    /// kube-rs client over TLS, configured by the kubeconfig.
     pub(crate) async fn client(&self) -> kube::Client {
         let config = kube::config::Kubeconfig::from_yaml(&self.sandbox.kubeconfig_yaml()).unwrap();
         let options = kube::config::KubeConfigOptions::default();
@@ -158,7 +158,7 @@ impl Bench {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) async fn eventually<F>(what: &str, mut holds: impl FnMut() -> F)
 where
     F: Future<Output = bool>,
@@ -170,7 +170,7 @@ where
     }
 }
 
-/// The tests need the real kubectl: no test is skipped for want of it.
+/// Path of the real kubectl. No test is skipped for lack of it.
 #[expect(
     clippy::disallowed_methods,
     reason = "tests find their tools by the environment"

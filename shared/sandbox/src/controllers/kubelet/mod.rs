@@ -1,4 +1,4 @@
-//! A stand-in for the kubelets of all nodes: machines register as nodes, bound pods start, deleted pods end.
+//! Simulated kubelets of all nodes: machines register as nodes, bound pods start, deleted pods end.
 
 mod node;
 mod pod;
@@ -9,22 +9,22 @@ pub(super) use node::{LEASE_NAMESPACE, after};
 use super::{Client, Controller, NODES, PODS, owned::node_name};
 use crate::{error::ApiResult, store::TableId};
 
-/// How fast nodes and pods are.
+/// Durations of what kubelets do.
 #[derive(Clone, Debug)]
 pub struct KubeletOptions {
     /// From registration to Ready.
     pub node_ready: SignedDuration,
     /// From binding to Running and Ready.
     pub pod_start: SignedDuration,
-    /// From the wish to end to the end, if the pod's grace is not shorter.
+    /// From deletion to the end of the pod, unless its grace period is shorter.
     pub pod_stop: SignedDuration,
-    /// Pods that are to complete run for so long.
+    /// Running time of pods that run to completion.
     pub pod_run: SignedDuration,
-    /// How often a node renews its lease.
+    /// Interval between renewals of a node's lease.
     pub heartbeat: SignedDuration,
-    /// Without a heartbeat for so long a node is lost.
+    /// Age of the lease at which the Ready condition becomes unknown.
     pub node_lost: SignedDuration,
-    /// Pods of a node that does not exist are removed after so long.
+    /// Time after which pods of a node that does not exist are removed.
     pub pod_orphaned: SignedDuration,
 }
 
@@ -42,13 +42,13 @@ impl Default for KubeletOptions {
     }
 }
 
-/// The part of kubelets that speaks for nodes. Pods do not concern it, and its heartbeats do not concern pods.
+/// Kubelets' work on nodes. It is separate from pods so that heartbeats do not cause a pass over all pods.
 #[derive(Debug)]
 pub(super) struct NodeAgents {
     pub(super) options: KubeletOptions,
 }
 
-/// The part of kubelets that runs pods.
+/// Kubelets' work on pods.
 #[derive(Debug)]
 pub(super) struct PodWorkers {
     pub(super) options: KubeletOptions,

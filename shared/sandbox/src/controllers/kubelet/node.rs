@@ -17,13 +17,13 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// The namespace of the nodes' heartbeats.
+/// Namespace of the nodes' leases.
 pub(crate) const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: i64 = 40;
-/// What nodes say they run.
+/// Kubelet version that nodes report.
 const VERSION: &str = "v1.37.0";
 
-/// Registers machines that are due, makes them ready, and renews their leases.
+/// Registers machines that are due, makes their nodes ready, and renews their leases.
 pub(super) fn serve_machines(
     client: &mut Client<'_>,
     options: &KubeletOptions,
@@ -119,7 +119,7 @@ fn labels(join: &NodeJoin) -> Value {
     labels
 }
 
-/// `us-east-1a` is in `us-east-1`.
+/// Region of a zone: `us-east-1a` is in `us-east-1`.
 fn region(zone: &str) -> Option<&str> {
     zone.strip_suffix(|c: char| c.is_ascii_lowercase())
 }
@@ -203,7 +203,7 @@ fn status(machine: &Machine, now: Timestamp) -> Value {
     status
 }
 
-/// Amounts as quantities.
+/// Resource amounts as a map of Kubernetes quantities.
 fn list(resources: &Resources) -> Value {
     let entries = resources
         .iter()
@@ -219,7 +219,7 @@ fn serve(
 ) -> ApiResult<Option<Timestamp>> {
     let key = ObjectKey::new("", join.name.as_str());
     let Some(node) = client.get(&NODES, &key) else {
-        // Deleted under a running kubelet: it does not register twice.
+        // A Node deleted under a running kubelet is not registered again.
         return Ok(None);
     };
     let next_beat = renew_lease(client, options, &node)?;
@@ -250,7 +250,7 @@ fn renew_lease(
 ) -> ApiResult<Option<Timestamp>> {
     let key = ObjectKey::new(LEASE_NAMESPACE, node.name());
     let (now, next) = (client.now, after(client.now, options.heartbeat));
-    // A little early is soon enough: so all leases come to be renewed together.
+    // Renewals a little early keep the leases of all nodes in step, so that one pass renews them together.
     let due = |renewed: Timestamp| after(renewed, options.heartbeat / 2);
     match client.get(&LEASES, &key) {
         None => {

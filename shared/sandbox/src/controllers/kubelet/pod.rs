@@ -14,12 +14,12 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// Annotations by which a pod asks for other times than the kubelet's own, in seconds.
+/// Annotations that override the kubelet's durations for one pod, in seconds.
 const START_SECONDS: &str = "whittle.sh/sandbox-start-seconds";
 const STOP_SECONDS: &str = "whittle.sh/sandbox-stop-seconds";
 const RUN_SECONDS: &str = "whittle.sh/sandbox-run-seconds";
 
-/// Moves a bound pod along; answers with the time of its next step.
+/// Advances a bound pod; returns the time of its next step.
 pub(super) fn serve(
     client: &mut Client<'_>,
     options: &KubeletOptions,
@@ -59,7 +59,7 @@ fn stop(
     Ok(None)
 }
 
-/// When the pod can start: some time after it was bound and its node is ready.
+/// Time at which a pod can start: `pod_start` after it was bound and its node became ready.
 fn start(
     client: &mut Client<'_>,
     options: &KubeletOptions,
@@ -98,7 +98,7 @@ fn start(
     Ok(Some(now))
 }
 
-/// An address of the pod's own, from its uid.
+/// IP address of a pod, derived from its UID.
 fn address(pod: &Object) -> String {
     let [.., high, low] = fnv(&[pod.uid()]).to_be_bytes();
     format!("10.0.{high}.{low}")
@@ -127,7 +127,7 @@ fn run(pod: &mut Value, address: &str, now: Timestamp) {
     }
 }
 
-/// Pods that are not to be restarted come to an end by themselves.
+/// Completes pods whose restart policy is not `Always`.
 fn complete(
     client: &mut Client<'_>,
     options: &KubeletOptions,

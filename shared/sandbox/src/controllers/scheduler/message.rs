@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
-/// Why nodes were refused, counted, and told as kube-scheduler does.
+/// Counted reasons why nodes were rejected, worded as in kube-scheduler's diagnosis.
 #[derive(Debug, Default)]
-pub(super) struct Refusals {
+pub(super) struct Diagnosis {
     nodes: usize,
     reasons: BTreeMap<String, usize>,
 }
 
-impl Refusals {
+impl Diagnosis {
     pub(super) fn add(&mut self, reasons: Vec<String>) {
         self.nodes += 1;
         for reason in reasons {

@@ -1,5 +1,5 @@
-//! A stand-in for kube-scheduler: fits pods to nodes by what must hold, prefers what is emptier, says why nothing fits.
-//! It does not preempt.
+//! Simulated kube-scheduler: filters nodes by required constraints, scores them by free capacity and preferences, and
+//! reports why no node fits. It does not preempt.
 
 mod message;
 mod node_info;
@@ -15,9 +15,9 @@ pub(crate) use pod_info::PodInfo;
 use serde_json::{Value, json};
 
 use self::{
-    message::Refusals,
+    message::Diagnosis,
     node_info::NodeState,
-    topology::{Namespaces, Placement},
+    topology::{Namespaces, TopologyFilter},
     volumes::Volumes,
 };
 use super::{
@@ -34,12 +34,12 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// Pods as understood at a revision, by uid.
+    /// Parsed pods by UID, with the revision that was parsed.
     known: BTreeMap<String, (u64, Arc<PodInfo>)>,
 }
 
 const COMPONENT: &str = "default-scheduler";
-/// What a preferred node term or a soft taint weighs against emptiness, of which there are 2000 points.
+/// Score of a preferred node term or a soft taint, next to free capacity, whose score is at most 2000.
 const PREFERENCE_POINTS: i64 = 20;
 
 impl Controller for Scheduler {
@@ -89,24 +89,25 @@ impl Controller for Scheduler {
             let born = (pod.created_second, pod.namespace.clone(), pod.name.clone());
             (Reverse(pod.priority), born)
         });
-        let mut turn = Turn::new(client, placed);
+        let mut cycle = SchedulingCycle::new(client, placed);
         for (info, pod) in &pending {
-            turn.schedule(client, info, pod)?;
+            cycle.schedule(client, info, pod)?;
         }
         Ok(None)
     }
 }
 
-/// The cluster during one run: it fills up as pods are placed.
-struct Turn {
+/// State of the cluster during one run, updated as pods are placed.
+struct SchedulingCycle {
     nodes: Vec<NodeState>,
     namespaces: Namespaces,
     volumes: Volumes,
-    /// Shapes of pods that nothing fitted. Nodes only fill up during a run, so the next of the kind fails alike.
-    hopeless: BTreeMap<u64, String>,
+    /// Shapes of pods that fit no node, with the message. Nodes only fill up during a run, so other pods of the shape
+    /// fail alike.
+    unschedulable: BTreeMap<u64, String>,
 }
 
-impl Turn {
+impl SchedulingCycle {
     fn new(client: &Client<'_>, placed: Vec<Arc<PodInfo>>) -> Self {
         let volumes = Volumes::of(client);
         let mut nodes: BTreeMap<String, NodeState> = client
@@ -130,7 +131,7 @@ impl Turn {
                 .map(|namespace| (namespace.name().to_owned(), namespace.labels().clone()))
                 .collect(),
             volumes,
-            hopeless: BTreeMap::new(),
+            unschedulable: BTreeMap::new(),
         }
     }
 
@@ -144,26 +145,26 @@ impl Turn {
             let message = "Scheduling is blocked due to non-empty scheduling gates";
             return refuse(client, pod, "SchedulingGated", message);
         }
-        if let Some(message) = self.hopeless.get(&info.shape) {
+        if let Some(message) = self.unschedulable.get(&info.shape) {
             return refuse(client, pod, "Unschedulable", message);
         }
         match self.choose(info) {
             Ok(index) => self.place(client, info, pod, index),
             Err(message) => {
                 refuse(client, pod, "Unschedulable", &message)?;
-                if !info.looks_at_others() {
-                    self.hopeless.insert(info.shape, message);
+                if !info.depends_on_other_pods() {
+                    self.unschedulable.insert(info.shape, message);
                 }
                 Ok(())
             }
         }
     }
 
-    /// The node to take, or why there is none.
+    /// Returns the node to bind to, or the reason why there is none.
     fn choose(&self, pod: &PodInfo) -> Result<usize, String> {
         let demand = self.volumes.demand(pod)?;
-        let placement = Placement::of(pod, &self.nodes, &self.namespaces);
-        let mut refusals = Refusals::default();
+        let placement = TopologyFilter::of(pod, &self.nodes, &self.namespaces);
+        let mut refusals = Diagnosis::default();
         let mut best: Option<(i64, usize)> = None;
         for (index, node) in self.nodes.iter().enumerate() {
             let reasons = reasons(pod, node, &placement, &demand);
@@ -172,7 +173,7 @@ impl Turn {
                 continue;
             }
             let score = score(pod, node);
-            // The first of equals, and nodes are in order of their names.
+            // Ties go to the first node by name.
             if best.is_none_or(|(highest, _)| score > highest) {
                 best = Some((score, index));
             }
@@ -209,12 +210,12 @@ impl Turn {
     }
 }
 
-/// Everything that keeps a pod off a node, in kube-scheduler's words; it stops at the first kind of reason.
+/// Reasons that keep a pod off a node, as kube-scheduler words them; only those of the first filter that fails.
 fn reasons(
     pod: &PodInfo,
     node: &NodeState,
-    placement: &Placement<'_>,
-    demand: &volumes::Demand,
+    placement: &TopologyFilter<'_>,
+    demand: &volumes::VolumeRequirements,
 ) -> Vec<String> {
     if let Some(taint) = pod.untolerated_taint(&node.info) {
         if node.info.is_cordoned && taint.key == "node.kubernetes.io/unschedulable" {
@@ -272,7 +273,7 @@ fn score(pod: &PodInfo, node: &NodeState) -> i64 {
         - i64::try_from(avoided).unwrap_or(0) * 100 * PREFERENCE_POINTS
 }
 
-/// Says on the pod why it waits, once per change of the reason.
+/// Sets the pod's PodScheduled condition and emits an event, once per change of the reason.
 fn refuse(client: &mut Client<'_>, pod: &Object, reason: &str, message: &str) -> ApiResult<()> {
     let condition = json!({
         "type": "PodScheduled", "status": "False", "reason": reason, "message": message,

@@ -8,7 +8,7 @@ use model::{
 use super::pod_info::{PodInfo, effect, quantities};
 use crate::{json, store::Object};
 
-/// A node as the scheduler sees it.
+/// Node attributes that the scheduler reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeInfo {
     pub(crate) name: String,
@@ -18,13 +18,13 @@ pub(crate) struct NodeInfo {
     pub(crate) allocatable: Resources,
 }
 
-/// A node with what runs on it.
+/// Node with the pods and resources on it.
 #[derive(Clone, Debug)]
 pub(super) struct NodeState {
     pub(super) info: NodeInfo,
     pub(super) used: Resources,
     pub(super) pods: Vec<Arc<PodInfo>>,
-    /// Attachable volumes in use and allowed, by CSI driver.
+    /// Volumes attached and attachable, by CSI driver.
     pub(super) volumes: BTreeMap<String, VolumeUse>,
 }
 
@@ -82,7 +82,7 @@ impl NodeState {
         self.pods.push(pod);
     }
 
-    /// What is missing for a pod, resource by resource.
+    /// Names of the resources that the node lacks for a pod.
     pub(super) fn missing<'p>(&self, pod: &'p PodInfo) -> Vec<&'p str> {
         pod.requests
             .iter()
@@ -94,7 +94,7 @@ impl NodeState {
             .collect()
     }
 
-    /// Free shares of cpu and memory after placing a pod, of 1000 each: emptier nodes score higher.
+    /// Sum of the free shares of CPU and memory after placing a pod, in permille each: emptier nodes score higher.
     pub(super) fn spare_permille(&self, pod: &PodInfo) -> i64 {
         ["cpu", "memory"]
             .iter()

@@ -11,7 +11,7 @@ use crate::{
     controllers::owned::fnv, json, selectors::LabelSelector, server::parse_time, store::Object,
 };
 
-/// A pod as the scheduler sees it.
+/// Pod attributes that the scheduler reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodInfo {
     pub(crate) namespace: String,
@@ -21,7 +21,7 @@ pub(crate) struct PodInfo {
     pub(crate) node_name: String,
     pub(crate) is_terminating: bool,
     pub(super) node_selector: BTreeMap<String, String>,
-    /// Alternatives; `None` admits every node.
+    /// Alternative terms, one of which must match; `None` matches every node.
     pub(super) node_affinity: Option<Vec<NodeTerm>>,
     pub(super) preferred_nodes: Vec<(i64, NodeTerm)>,
     pub(super) tolerations: Vec<Toleration>,
@@ -34,11 +34,11 @@ pub(crate) struct PodInfo {
     pub(super) priority: i64,
     pub(super) created_second: i64,
     pub(super) scheduler: String,
-    /// The same for pods that the scheduler cannot tell apart.
+    /// Hash of all attributes that the scheduler reads: pods of equal shape are interchangeable.
     pub(super) shape: u64,
 }
 
-/// One of a node selector's terms: every condition must hold.
+/// Term of a node selector; every condition must match.
 #[derive(Clone, Debug)]
 pub(super) struct NodeTerm {
     labels: Vec<Condition>,
@@ -59,7 +59,7 @@ pub(super) struct HostPort {
     address: String,
 }
 
-/// A topology spread constraint that must hold.
+/// Topology spread constraint with `whenUnsatisfiable: DoNotSchedule`.
 #[derive(Clone, Debug)]
 pub(super) struct Spread {
     pub(super) topology_key: String,
@@ -70,7 +70,7 @@ pub(super) struct Spread {
     pub(super) honors_taints: bool,
 }
 
-/// A required term of pod affinity or anti-affinity.
+/// Required term of pod affinity or anti-affinity.
 #[derive(Clone, Debug)]
 pub(super) struct PodTerm {
     pub(super) topology_key: String,
@@ -155,17 +155,17 @@ impl PodInfo {
         }
     }
 
-    /// Names of the PersistentVolumeClaims that it uses.
+    /// Names of the PersistentVolumeClaims that the pod uses.
     pub(crate) fn claims(&self) -> &[String] {
         &self.claims
     }
 
-    /// Whether a node's labels, name and taints let the pod in.
+    /// Returns whether a node's labels, name and taints admit the pod.
     pub(crate) fn is_admitted_by(&self, node: &NodeInfo) -> bool {
         self.matches_node(node) && self.untolerated_taint(node).is_none()
     }
 
-    /// Node selector and required node affinity.
+    /// Returns whether the node satisfies the pod's node selector and required node affinity.
     pub(super) fn matches_node(&self, node: &NodeInfo) -> bool {
         let selected = self
             .node_selector
@@ -178,7 +178,7 @@ impl PodInfo {
                 .is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
     }
 
-    /// The first taint that keeps the pod away.
+    /// First taint of a node that the pod does not tolerate.
     pub(super) fn untolerated_taint<'n>(
         &self,
         node: &'n NodeInfo,
@@ -195,7 +195,7 @@ impl PodInfo {
             .any(|toleration| toleration.tolerates(taint))
     }
 
-    /// How long the pod stays under a NoExecute taint: `None`, not at all; `Some(None)`, for ever.
+    /// Toleration of a `NoExecute` taint: `None` if it is not tolerated, `Some(None)` without a time limit.
     pub(crate) fn tolerance_seconds(&self, key: &str, value: &str) -> Option<Option<i64>> {
         let taint = model::taint::Taint {
             key: key.to_owned(),
@@ -210,8 +210,8 @@ impl PodInfo {
         }
     }
 
-    /// Whether its place depends on where other pods are.
-    pub(super) fn looks_at_others(&self) -> bool {
+    /// Returns whether placement depends on where other pods run.
+    pub(super) fn depends_on_other_pods(&self) -> bool {
         !self.spread.is_empty() || !self.affinity.is_empty() || !self.claims.is_empty()
     }
 }
@@ -234,7 +234,7 @@ impl NodeTerm {
         }
     }
 
-    /// A term without conditions matches nothing.
+    /// A term without conditions matches no node.
     pub(super) fn matches(&self, node: &NodeInfo) -> bool {
         let has_conditions = !self.labels.is_empty() || !self.fields.is_empty();
         has_conditions
@@ -310,7 +310,7 @@ impl PodTerm {
         }
     }
 
-    /// Whether the term speaks of this pod.
+    /// Returns whether the term selects this pod.
     pub(super) fn selects(
         &self,
         pod: &PodInfo,
@@ -332,7 +332,7 @@ impl PodTerm {
     }
 }
 
-/// Adds the pod's own values of these label keys to a selector.
+/// Adds the pod's own values of `matchLabelKeys` to a selector.
 fn with_label_keys(
     selector: &mut Value,
     source: &Value,
@@ -417,7 +417,7 @@ fn claims(pod: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a pod takes from its node: containers and sidecars together, or the hungriest moment of its start.
+/// Resource requests of a pod: containers and sidecars together, or the highest demand during its init containers.
 fn requests(spec: &Value) -> Resources {
     let mut running = Resources::default();
     for container in json::items(spec, &["containers"]) {
@@ -450,7 +450,7 @@ fn amounts(container: &Value) -> Resources {
     quantities(json::at(container, &["resources", "requests"]))
 }
 
-/// Amounts that are no quantities were refused when the object was written.
+/// Parses a map of quantities; malformed ones were rejected when the object was written.
 pub(crate) fn quantities(list: &Value) -> Resources {
     let mut resources = Resources::default();
     for (name, quantity) in json::strings(list, &[]) {

@@ -8,20 +8,20 @@ use super::{
 /// Labels of every namespace, for terms that select namespaces.
 pub(super) type Namespaces = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What one pod's spread and affinity constraints allow, counted once over all nodes.
-pub(super) struct Placement<'a> {
+/// Domains that a pod's spread and affinity constraints allow, counted once over all nodes.
+pub(super) struct TopologyFilter<'a> {
     pod: &'a PodInfo,
-    /// Per constraint: pods per domain, and the emptiest domain.
+    /// Per constraint: pods per domain, and the number of pods in the emptiest domain.
     spread: Vec<(&'a Spread, BTreeMap<&'a str, i64>, i64)>,
-    /// Per affinity term: domains with a match; `None` if the pod is the first of its kind and may go anywhere.
+    /// Per affinity term: domains with a matching pod; `None` if the pod is the first of its group and may go anywhere.
     affinity: Vec<(&'a PodTerm, Option<BTreeSet<&'a str>>)>,
-    /// Per anti-affinity term: domains with a match.
+    /// Per anti-affinity term: domains with a matching pod.
     anti_affinity: Vec<(&'a PodTerm, BTreeSet<&'a str>)>,
-    /// Domains closed to this pod by pods already there: topology key and value.
+    /// Domains that running pods' anti-affinity forbids to this pod: topology key and value.
     closed: BTreeSet<(&'a str, &'a str)>,
 }
 
-impl<'a> Placement<'a> {
+impl<'a> TopologyFilter<'a> {
     pub(super) fn of(pod: &'a PodInfo, nodes: &'a [NodeState], namespaces: &'a Namespaces) -> Self {
         Self {
             pod,
@@ -57,7 +57,7 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Why a node is out of the question, in kube-scheduler's words.
+    /// Reason why a node is rejected, as kube-scheduler words it.
     pub(super) fn refusal(&self, node: &NodeInfo) -> Option<&'static str> {
         for (spread, counts, least) in &self.spread {
             let Some(domain) = node.labels.get(&spread.topology_key) else {
@@ -127,7 +127,7 @@ fn count<'a>(
     (spread, counts, least)
 }
 
-/// The domains in which a term finds a pod.
+/// Domains in which a term selects a pod.
 fn domains<'a>(
     term: &PodTerm,
     nodes: &'a [NodeState],

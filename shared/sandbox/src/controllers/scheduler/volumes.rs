@@ -13,7 +13,7 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// Claims, volumes and classes during one run of the scheduler.
+/// PersistentVolumeClaims, PersistentVolumes and StorageClasses during one run of the scheduler.
 pub(super) struct Volumes {
     claims: BTreeMap<ObjectKey, Arc<Object>>,
     volumes: BTreeMap<String, Arc<Object>>,
@@ -21,14 +21,14 @@ pub(super) struct Volumes {
     csi_nodes: BTreeMap<String, Arc<Object>>,
 }
 
-/// What a pod's volumes ask of a node.
+/// Requirements of a pod's volumes on a node.
 #[derive(Default)]
-pub(super) struct Demand {
-    /// Volumes that exist: each is reachable from nodes with these labels.
+pub(super) struct VolumeRequirements {
+    /// Existing volumes: each is reachable from nodes with one of these label sets.
     bound: Vec<Vec<BTreeMap<String, Vec<String>>>>,
-    /// Volumes to be made: each may be made where one of these holds; none means anywhere.
+    /// Volumes to provision: each on a node with one of these label sets; an empty list means any node.
     unbound: Vec<Vec<BTreeMap<String, Vec<String>>>>,
-    /// Attachments needed, by driver.
+    /// Attachments needed, by CSI driver.
     attachments: BTreeMap<String, i64>,
 }
 
@@ -91,9 +91,9 @@ impl Volumes {
             .map(str::to_owned)
     }
 
-    /// What a pod's claims ask for, or why it cannot be placed at all.
-    pub(super) fn demand(&self, pod: &PodInfo) -> Result<Demand, String> {
-        let mut demand = Demand::default();
+    /// Returns the requirements of a pod's claims, or the reason why no node can satisfy them.
+    pub(super) fn demand(&self, pod: &PodInfo) -> Result<VolumeRequirements, String> {
+        let mut demand = VolumeRequirements::default();
         for name in &pod.claims {
             let claim = self
                 .claim(pod, name)
@@ -144,7 +144,7 @@ impl Volumes {
         }
     }
 
-    /// Makes the volumes that waited for their first consumer, where it will run.
+    /// Provisions the volumes with `WaitForFirstConsumer` where the pod will run.
     pub(super) fn bind(
         &mut self,
         client: &mut Client<'_>,
@@ -173,7 +173,7 @@ impl Volumes {
     }
 }
 
-impl Demand {
+impl VolumeRequirements {
     pub(super) fn refusal(&self, node: &NodeState) -> Option<&'static str> {
         let too_many = self.attachments.iter().any(|(driver, needed)| {
             node.volumes.get(driver).is_some_and(|volumes| {
@@ -205,7 +205,7 @@ impl Demand {
     }
 }
 
-/// The label values that a topology term allows.
+/// Label values that a topology term allows.
 fn labels(term: &Value, field: &str) -> BTreeMap<String, Vec<String>> {
     json::items(term, &[field])
         .iter()

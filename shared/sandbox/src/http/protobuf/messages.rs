@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 /// Field number → name and type.
 pub(super) type Message = BTreeMap<u64, (&'static str, Type)>;
 
-/// A field's type, with the name of what it holds: a message, or `string`, `bytes`, `bool`, `int`.
+/// Type of a field, with the name of its content: a message, or `string`, `bytes`, `bool` or `int`.
 #[derive(Clone, Debug)]
 pub(super) enum Type {
     One(&'static str),
@@ -18,7 +18,7 @@ pub(super) fn find(name: &str) -> Option<&'static Message> {
 static MESSAGES: LazyLock<BTreeMap<&'static str, Message>> =
     LazyLock::new(|| TABLE.lines().filter_map(read).collect());
 
-/// `Message: 1 field type, 2 field [type], 3 field {type}`: one, a list, a map by text.
+/// Parses `Message: 1 field type, 2 field [type], 3 field {type}`: a single value, a list, a map by string.
 fn read(line: &'static str) -> Option<(&'static str, Message)> {
     let (name, fields) = line.split_once(':')?;
     let fields = fields.split(',').filter_map(|field| {
@@ -37,7 +37,7 @@ fn read(line: &'static str) -> Option<(&'static str, Message)> {
     Some((name.trim(), fields.collect()))
 }
 
-/// The field numbers of Kubernetes' API, as far as clients need them that insist on protobuf.
+/// Field numbers of the Kubernetes messages that clients send in protobuf only.
 const TABLE: &str = "
 Unknown: 1 typeMeta TypeMeta, 2 raw bytes, 3 contentEncoding string, 4 contentType string
 TypeMeta: 1 apiVersion string, 2 kind string

@@ -1,5 +1,5 @@
-//! Bodies that typed Go clients send in protobuf whatever the server prefers: `kubectl create …`, `kubectl auth can-i`,
-//! Helm's records of its releases. What they may contain is in [`messages`]; anything else is refused by name.
+//! Decoder of bodies that typed Go clients send in protobuf regardless of discovery: `kubectl create …`, `kubectl auth
+//! can-i`, Helm's release records. [`messages`] lists the supported messages; others are rejected by name.
 
 mod messages;
 
@@ -16,10 +16,10 @@ use crate::{
 
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// What every body begins with.
+/// Magic prefix of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// A body as the JSON object that it stands for.
+/// Decodes a body to the JSON object that it represents.
 pub(super) fn decode(body: &[u8]) -> ApiResult<Value> {
     let envelope = body
         .strip_prefix(MAGIC)
@@ -75,7 +75,7 @@ fn read(
         .ok_or_else(|| unknown(&format!("field {number} of a {name}")))?;
     match kind {
         Type::One(kind) => {
-            // Go writes empty texts and times where JSON leaves them out.
+            // Go writes empty strings and times where JSON omits them.
             let value = value(kind, wire)?;
             if !value.is_null() && value != "" {
                 fields.insert((*field).to_owned(), value);
@@ -146,7 +146,7 @@ fn time(kind: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// A field's content as it is on the wire.
+/// Content of a field by wire type.
 #[derive(Clone, Copy, Debug)]
 enum Wire<'a> {
     Number(u64),
@@ -173,7 +173,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// The fields of a message: number and content; no content where the bytes end too early.
+/// Iterator over the fields of a message: number and content; the content is `None` where the bytes are truncated.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -223,7 +223,7 @@ impl<'a> Iterator for Fields<'a> {
             let content = self.content(key & 7)?;
             Some((key >> 3, Some(content)))
         });
-        // What cannot be read ends the message.
+        // A malformed field ends the message.
         Some(field.unwrap_or_else(|| {
             self.0 = &[];
             (0, None)
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_map_is_read() {
+    fn config_map_is_decoded() {
         let labels = field(11, &[field(1, b"app"), field(2, b"web")].concat());
         let metadata = field(
             1,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_messages_are_rejected_by_name() {
         let error = decode(&body("Gizmo", b"")).unwrap_err();
         assert!(error.message.contains("a Gizmo"), "{error}");
         let error = decode(&body("ConfigMap", &field(15, b"?"))).unwrap_err();

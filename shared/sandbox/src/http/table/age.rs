@@ -1,7 +1,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// A time as an age, the way `kubectl` shortens it: `45s`, `3m12s`, `5h`, `2d4h`.
+/// Age of a timestamp, shortened as `kubectl` does: `45s`, `3m12s`, `5h`, `2d4h`.
 pub(super) fn age(time: &Value, now: Timestamp) -> Value {
     let Some(time) = time.as_str().and_then(|text| text.parse().ok()) else {
         return Value::from("<unknown>");
@@ -9,7 +9,7 @@ pub(super) fn age(time: &Value, now: Timestamp) -> Value {
     Value::from(shortened(now.duration_since(time).as_secs()))
 }
 
-/// Seconds as text of at most two units.
+/// Formats seconds with at most two units.
 pub(super) fn shortened(seconds: i64) -> String {
     let pair = |big: i64, unit: &str, small: i64, small_unit: &str| {
         if small == 0 {
@@ -39,7 +39,7 @@ mod tests {
     use super::shortened;
 
     #[test]
-    fn ages_read_as_in_kubectl() {
+    fn ages_are_shortened_like_kubectl() {
         let shown: Vec<String> = [0, 119, 192, 600, 7_500, 10_800, 20_000, 200_000, 864_000]
             .map(shortened)
             .into();

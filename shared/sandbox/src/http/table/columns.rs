@@ -4,15 +4,15 @@ use serde_json::Value;
 use super::cells::{self, created};
 use crate::kinds::ResourceType;
 
-/// A column of a built-in kind, after the name.
+/// Column of a built-in kind, after the name.
 pub(super) struct BuiltInColumn {
     pub(super) name: &'static str,
-    /// Above 0: shown with `-o wide` only.
+    /// Above 0 the column appears with `-o wide` only.
     pub(super) priority: i64,
     pub(super) cell: fn(&Value, Timestamp) -> Value,
 }
 
-/// Every table does but that of events, whose names mean nothing.
+/// Returns whether the first column is the name: true for all kinds but events, whose names are generated.
 pub(super) fn begin_with_name(kind: &ResourceType) -> bool {
     kind.plural != "events"
 }

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
-/// The first value at a path as printer columns write it: `.a.b`, `.a\.b`, `['a']`, `[0]`, `[*]`, `[?(@.a=="b")]`.
-/// `None` if there is none, or the path is something else.
+/// First value at a printer column's path: `.a.b`, `.a\.b`, `['a']`, `[0]`, `[*]`, `[?(@.a=="b")]`. `None` if there is
+/// none, or the path is not supported.
 pub(super) fn first<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let mut found = vec![value];
     let mut rest = path.trim_start_matches('$');
@@ -46,7 +46,7 @@ fn next_step(path: &str) -> Option<(Step, &str)> {
     Some((Step::Field(name), ""))
 }
 
-/// The bracket that ends this one, quotes and nesting observed.
+/// Position of the matching closing bracket, with quotes and nesting considered.
 fn closing_bracket(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     let mut quote = None;
@@ -119,7 +119,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn printer_columns_find_their_values() {
+    fn printer_columns_find_values_by_path() {
         let claim = json!({
             "metadata": {"labels": {"node.kubernetes.io/instance-type": "m5.large"}},
             "status": {

@@ -14,7 +14,7 @@ use crate::{
     kinds::{Column, Form, ResourceType},
 };
 
-/// Objects as a table.
+/// Table of the objects.
 pub(super) fn of_objects<'v>(
     kind: &ResourceType,
     metadata: &Value,
@@ -42,7 +42,7 @@ pub(super) fn of_objects<'v>(
     })
 }
 
-/// An object's metadata alone.
+/// `PartialObjectMetadata` of an object.
 pub(super) fn partial(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

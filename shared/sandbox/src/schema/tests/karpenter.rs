@@ -1,10 +1,10 @@
-//! Karpenter's CRDs as an API server applies them: what it takes, and what it adds.
+//! Karpenter's CRDs as an API server applies them: validation and defaults.
 
 use serde_json::{Value, json};
 
 use super::Schema;
 
-/// The object as it is stored, or the fields that are wrong.
+/// Returns the object as stored, or the invalid fields.
 fn applied(kind: &str, object: Value) -> Result<Value, Vec<String>> {
     let mut crds = api::schema::crds().into_iter();
     let crd = crds.find(|crd| crd.manifest["spec"]["names"]["kind"] == kind);
@@ -19,7 +19,7 @@ fn applied(kind: &str, object: Value) -> Result<Value, Vec<String>> {
     fields.is_empty().then_some(stored).ok_or(fields)
 }
 
-/// `spec.disruption` of a NodePool as it is stored.
+/// Returns `spec.disruption` of a NodePool as stored.
 fn disruption(given: Option<Value>) -> Result<Value, Vec<String>> {
     let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
     let mut pool = json!({
@@ -33,7 +33,7 @@ fn disruption(given: Option<Value>) -> Result<Value, Vec<String>> {
 }
 
 #[test]
-fn node_pools_are_consolidated_at_once_unless_they_say_otherwise() {
+fn consolidate_after_defaults_to_zero() {
     let at_once = disruption(Some(json!({"budgets": [{"nodes": "10%"}]}))).unwrap();
     assert_eq!(at_once["consolidateAfter"], "0s");
     let silent = disruption(None).unwrap();
@@ -54,7 +54,7 @@ fn node_pools_are_consolidated_at_once_unless_they_say_otherwise() {
 }
 
 #[test]
-fn reasons_of_budgets_are_a_set_of_known_ones() {
+fn budget_reasons_are_a_set_of_known_reasons() {
     let reasons = |reasons: Value| {
         let budget = json!({"nodes": "1", "reasons": reasons});
         disruption(Some(json!({ "budgets": [budget] }))).map(drop)

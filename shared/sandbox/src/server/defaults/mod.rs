@@ -1,4 +1,4 @@
-//! What the server fills in for built-in kinds, and what a new object starts with.
+//! Defaults of built-in kinds, and the initial status of new objects.
 
 mod pod;
 mod workload;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ApiServer;
 use crate::{error::ApiResult, json, kinds::ResourceType};
 
-/// Fills in a new object.
+/// Sets the defaults of a new object.
 pub(super) fn on_create(
     server: &mut ApiServer,
     kind: &ResourceType,
@@ -42,7 +42,7 @@ pub(super) fn on_create(
     Ok(())
 }
 
-/// Fills in a changed object.
+/// Sets the defaults of a changed object.
 pub(super) fn on_update(kind: &ResourceType, old: &Value, value: &mut Value) {
     on_write(kind, value);
     if kind.group.is_empty() && kind.plural == "services" {
@@ -95,7 +95,7 @@ fn service(value: &mut Value) {
 }
 
 impl ApiServer {
-    /// Gives a service the next address of 10.100.0.0/16, past those that the system's own services have.
+    /// Assigns the next address of 10.100.0.0/16 to a service, past the addresses of the system's own services.
     fn assign_address(&mut self, service: &mut Value) {
         if json::text(service, &["spec", "type"]) == "ExternalName"
             || !json::text(service, &["spec", "clusterIP"]).is_empty()

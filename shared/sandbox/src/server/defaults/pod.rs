@@ -9,10 +9,10 @@ use crate::{
 
 const PRIORITY_CLASSES: TableId = TableId::named("priorityclasses.scheduling.k8s.io");
 
-/// How long pods stay on a node that is not ready, unless they say otherwise.
+/// Default toleration of nodes that are not ready or unreachable, in seconds.
 const NOT_READY_TOLERATION_SECONDS: i64 = 300;
 
-/// Fills in the pod specification at a path: a pod's own, or a template's.
+/// Sets the defaults of the pod specification at a path: of a pod or of a template.
 pub(super) fn fill(value: &mut Value, path: &[&str]) {
     let spec = json::object_mut(value, path);
     for (field, default) in [
@@ -50,7 +50,7 @@ fn fill_container(container: &mut Value) {
     for port in json::items_mut(container, &["ports"]) {
         json::set_default(port, &["protocol"], "TCP");
     }
-    // A limit without a request is a request too.
+    // A limit without a request sets the request too.
     let limits: Vec<(String, Value)> = json::at(container, &["resources", "limits"])
         .as_object()
         .into_iter()
@@ -62,7 +62,7 @@ fn fill_container(container: &mut Value) {
     }
 }
 
-/// What admission adds to a new pod: priority, service account, tolerations for nodes in trouble.
+/// Additions of admission to a new pod: priority, service account, tolerations of not-ready and unreachable nodes.
 pub(super) fn admit(server: &ApiServer, pod: &mut Value) -> ApiResult<()> {
     json::set_default(pod, &["spec", "serviceAccountName"], "default");
     json::set_default(pod, &["spec", "enableServiceLinks"], true);
@@ -92,11 +92,11 @@ pub(super) fn admit(server: &ApiServer, pod: &mut Value) -> ApiResult<()> {
         json::integer(class.value(), &["value"]).unwrap_or(0)
     });
     json::set(pod, &["spec", "priority"], priority);
-    tolerate_trouble(pod);
+    tolerate_unready_nodes(pod);
     Ok(())
 }
 
-fn tolerate_trouble(pod: &mut Value) {
+fn tolerate_unready_nodes(pod: &mut Value) {
     let Some(tolerations) = json::array_mut(pod, &["spec", "tolerations"]) else {
         return;
     };
@@ -118,7 +118,7 @@ fn tolerate_trouble(pod: &mut Value) {
     }
 }
 
-/// The status that a new pod starts with.
+/// Initial status of a new pod.
 pub(super) fn start(pod: &mut Value) {
     let class = qos_class(pod);
     json::set(

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::pod;
 use crate::json;
 
-/// Controllers keep this many old revisions.
+/// Number of old revisions that controllers keep.
 const REVISION_HISTORY: i64 = 10;
 
 fn template(value: &mut Value) {
@@ -47,7 +47,7 @@ pub(super) fn daemon_set(value: &mut Value) {
     }
 }
 
-/// A job selects the pods that carry its own uid.
+/// Sets the selector of a Job, which selects pods by the Job's UID.
 pub(super) fn job(value: &mut Value) {
     template(value);
     json::set_default(value, &["spec", "parallelism"], 1);
