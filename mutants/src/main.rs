@@ -1,9 +1,10 @@
-//! Builds many mutants into one: `mutants TREE < LIST` rewrites the files of TREE so that each mutant of LIST is chosen as the program
-//! runs, by its number, and prints the numbers of those that it cannot write so: `unviable`, as nobody could, or to be built `apart`.
+//! Compiles many mutants into one program: `mutants TREE < LIST` rewrites the files of TREE so that each mutant of LIST
+//! can be switched on at run time by its number. It prints the numbers of the mutants that cannot be written so:
+//! `unviable` if they do not compile, `apart` if they must be built separately.
 //!
-//! LIST has one mutant a line, as cargo-mutants tells it, with its number. What is written for one mutant stands between `/*<number*/` and
-//! `/*>*/`, and what is written to choose between some of them between `/*[number,number*/` and `/*]*/`, so that it can be told which mutants
-//! the compiler refuses.
+//! LIST has one mutant per line, in cargo-mutants' JSON with its number. The text of one mutant is between
+//! `/*<number*/` and `/*>*/`, and the text that switches between several is between `/*[number,number*/` and `/*]*/`,
+//! so that a compiler error identifies its mutants.
 
 mod place;
 mod text;
@@ -13,7 +14,7 @@ use std::{collections::BTreeMap, env, fs, io, path::PathBuf};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// One of cargo-mutants' list.
+/// Mutant of cargo-mutants' list.
 #[derive(Deserialize)]
 pub struct Mutant {
     pub number: u32,
@@ -28,7 +29,7 @@ pub struct Span {
     pub start: Position,
 }
 
-/// Both from one on.
+/// Line and column, both counted from one.
 #[derive(Deserialize)]
 pub struct Position {
     pub line: usize,
@@ -45,9 +46,10 @@ fn main() -> Result<()> {
     for (file, mutants) in files {
         let path = tree.join(&file);
         let source = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let all = place::all(&source, &mutants).with_context(|| file.display().to_string())?;
-        fs::write(&path, all.rewritten)?;
-        for (numbers, how) in [(all.unviable, "unviable"), (all.apart, "apart")] {
+        let rewrite =
+            place::rewrite(&source, &mutants).with_context(|| file.display().to_string())?;
+        fs::write(&path, rewrite.rewritten)?;
+        for (numbers, how) in [(rewrite.unviable, "unviable"), (rewrite.apart, "apart")] {
             for number in numbers {
                 println!("{number} {how}");
             }

@@ -1,4 +1,4 @@
-//! Finds the place of each mutant and writes the choice there.
+//! Finds the syntax node of each mutant and writes the switch there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,50 +16,50 @@ use syn::{
 
 use crate::{Mutant, text::Text};
 
-/// What the switch is called where it was put.
+/// Path of the function that returns whether a mutant is on.
 const ON: &str = "::model::switch::on";
 
-/// The rewritten source, and the mutants that are not in it: those that no compiler takes, and those that have no place.
-pub struct All {
+/// Rewritten source, and the mutants that are not in it: those that cannot compile, and those without a known node.
+pub struct Rewrite {
     pub rewritten: String,
     pub unviable: BTreeSet<u32>,
     pub apart: BTreeSet<u32>,
 }
 
-pub fn all(source: &str, mutants: &[Mutant]) -> Result<All> {
+pub fn rewrite(source: &str, mutants: &[Mutant]) -> Result<Rewrite> {
     let mut by_place = BTreeMap::<_, Vec<&Mutant>>::new();
     for mutant in mutants {
         let start = &mutant.span.start;
         let place = (mutant.genre.as_str(), start.line, start.column);
         by_place.entry(place).or_default().push(mutant);
     }
-    let mut places = Places {
+    let mut rewriter = Rewriter {
         text: Text::new(source),
         by_place,
         unviable: BTreeSet::new(),
     };
-    places.visit_file(&syn::parse_file(source)?);
-    let left = places.by_place.into_values().flatten();
-    Ok(All {
-        rewritten: places.text.finish(),
-        unviable: places.unviable,
-        apart: left.map(|mutant| mutant.number).collect(),
+    rewriter.visit_file(&syn::parse_file(source)?);
+    let unmatched = rewriter.by_place.into_values().flatten();
+    Ok(Rewrite {
+        rewritten: rewriter.text.finish(),
+        unviable: rewriter.unviable,
+        apart: unmatched.map(|mutant| mutant.number).collect(),
     })
 }
 
-struct Places<'a> {
+struct Rewriter<'a> {
     text: Text<'a>,
     by_place: BTreeMap<(&'a str, usize, usize), Vec<&'a Mutant>>,
     unviable: BTreeSet<u32>,
 }
 
-impl<'a> Places<'a> {
-    /// The mutants of a kind whose span begins where the node does. Each is found once.
-    fn at(&mut self, genre: &'static str, node: &impl Spanned) -> Vec<&'a Mutant> {
+impl<'a> Rewriter<'a> {
+    /// Takes the mutants of a genre whose span begins at the node.
+    fn take(&mut self, genre: &'static str, node: &impl Spanned) -> Vec<&'a Mutant> {
         self.by_place.remove(&key(genre, node)).unwrap_or_default()
     }
 
-    fn known(&self, genre: &'static str, node: &impl Spanned) -> Vec<u32> {
+    fn numbers(&self, genre: &'static str, node: &impl Spanned) -> Vec<u32> {
         let found = self.by_place.get(&key(genre, node));
         found
             .into_iter()
@@ -68,8 +68,8 @@ impl<'a> Places<'a> {
             .collect()
     }
 
-    /// An expression that is another one while a mutant is on.
-    fn choose(&mut self, range: Range<usize>, others: &[(u32, String)]) {
+    /// Replaces an expression by a switch between it and its mutants.
+    fn insert_switch(&mut self, range: Range<usize>, others: &[(u32, String)]) {
         let mut before = format!("{}(", opening(others.iter().map(|(number, _)| *number)));
         for (number, other) in others {
             let _ = write!(
@@ -78,8 +78,7 @@ impl<'a> Places<'a> {
             );
         }
         if !others.is_empty() {
-            self.text
-                .around(range, before + "{ ", " })/*]*/".to_owned());
+            self.text.wrap(range, before + "{ ", " })/*]*/".to_owned());
         }
     }
 
@@ -88,7 +87,7 @@ impl<'a> Places<'a> {
         let Some(first) = block.stmts.first() else {
             return;
         };
-        let mutants = self.at("FnValue", first);
+        let mutants = self.take("FnValue", first);
         if mutants.is_empty() {
             return;
         }
@@ -103,7 +102,7 @@ impl<'a> Places<'a> {
                 );
             }
         };
-        // Two values of an opaque type are of one, which a box hides.
+        // The values of an opaque return type must have one type, so both branches are boxed.
         if let ReturnType::Type(_, returned) = &signature.output
             && let Type::ImplTrait(opaque) = &**returned
         {
@@ -115,19 +114,20 @@ impl<'a> Places<'a> {
             before += "{ ::std::boxed::Box::new({";
             let closed = self.text.range(&block.brace_token.span.close()).start;
             self.text
-                .around(opened..closed, before, "}) }; one/*]*/".to_owned());
+                .wrap(opened..closed, before, "}) }; one/*]*/".to_owned());
         } else {
             choice(&mut before, &|value| format!("return {value};"));
-            self.text.begin(opened, before + "{}/*]*/");
+            self.text.insert_before(opened, before + "{}/*]*/");
         }
     }
 
-    /// Operators that stand side by side without parentheses. Another operator may bind otherwise, so the whole is written again for each.
+    /// Mutates the operators of a chain without parentheses. Another operator may have another precedence, so each
+    /// mutant rewrites the whole chain.
     fn operators(&mut self, whole: &ExprBinary) {
         let range = self.text.range(whole);
         let mut others = Vec::new();
         self.other_operators(whole, &range, &mut others);
-        self.choose(range, &others);
+        self.insert_switch(range, &others);
     }
 
     fn other_operators(
@@ -136,9 +136,11 @@ impl<'a> Places<'a> {
         whole: &Range<usize>,
         others: &mut Vec<(u32, String)>,
     ) {
-        for mutant in self.at("BinaryOperator", &node.op) {
+        for mutant in self.take("BinaryOperator", &node.op) {
             let operator = self.text.range(&node.op);
-            let other = self.text.with(whole.clone(), operator, &mutant.replacement);
+            let other = self
+                .text
+                .replaced(whole.clone(), operator, &mutant.replacement);
             others.push((mutant.number, other));
         }
         for side in [&node.left, &node.right] {
@@ -148,7 +150,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// What operators stand between.
+    /// Visits the operands of a chain of operators.
     fn operands(&mut self, node: &ExprBinary) {
         for side in [&node.left, &node.right] {
             match &**side {
@@ -158,9 +160,9 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// A chain that binds names takes no other operator, whatever is asked for, but its members may.
+    /// Handles a chain with `let` conditions: its operators cannot be replaced, but its members can be mutated.
     fn chain(&mut self, node: &ExprBinary) {
-        let refused = self.at("BinaryOperator", &node.op);
+        let refused = self.take("BinaryOperator", &node.op);
         let refused = refused.iter().map(|mutant| mutant.number);
         self.unviable.extend(refused);
         for side in [&node.left, &node.right] {
@@ -172,7 +174,7 @@ impl<'a> Places<'a> {
     }
 }
 
-impl<'ast> Visit<'ast> for Places<'_> {
+impl<'ast> Visit<'ast> for Rewriter<'_> {
     fn visit_item_fn(&mut self, node: &'ast ItemFn) {
         self.function(&node.sig, &node.block);
         visit::visit_item_fn(self, node);
@@ -200,46 +202,46 @@ impl<'ast> Visit<'ast> for Places<'_> {
     }
 
     fn visit_expr_unary(&mut self, node: &'ast ExprUnary) {
-        let others = self.at("UnaryOperator", &node.op);
+        let others = self.take("UnaryOperator", &node.op);
         let operand = self.text.of(&node.expr);
         let others: Vec<_> = others
             .iter()
             .map(|mutant| (mutant.number, operand.to_owned()))
             .collect();
         let range = self.text.range(node);
-        self.choose(range, &others);
+        self.insert_switch(range, &others);
         visit::visit_expr_unary(self, node);
     }
 
-    /// An arm that may be gone counts for nothing where the compiler asks whether all cases are there.
+    /// Marks a match with removable arms as a switch, because the compiler reports a missing case for the whole match.
     fn visit_expr_match(&mut self, node: &'ast ExprMatch) {
-        let gone: Vec<_> = node
+        let removable: Vec<_> = node
             .arms
             .iter()
-            .flat_map(|arm| self.known("MatchArm", arm))
+            .flat_map(|arm| self.numbers("MatchArm", arm))
             .collect();
-        if !gone.is_empty() {
+        if !removable.is_empty() {
             let range = self.text.range(node);
             self.text
-                .around(range, opening(gone.into_iter()), "/*]*/".to_owned());
+                .wrap(range, opening(removable.into_iter()), "/*]*/".to_owned());
         }
         visit::visit_expr_match(self, node);
     }
 
     fn visit_arm(&mut self, node: &'ast Arm) {
-        let gone = self.at("MatchArm", node);
-        let there: String = gone.iter().fold(String::new(), |mut there, mutant| {
+        let removable = self.take("MatchArm", node);
+        let switch: String = removable.iter().fold(String::new(), |mut switch, mutant| {
             let number = mutant.number;
-            let _ = write!(there, "/*[{number}*/!{ON}({number})/*]*/ && ");
-            there
+            let _ = write!(switch, "/*[{number}*/!{ON}({number})/*]*/ && ");
+            switch
         });
         match &node.guard {
-            Some((_, guard)) => self.guard(guard, there),
-            None if gone.is_empty() => {}
+            Some((_, guard)) => self.guard(guard, switch),
+            None if removable.is_empty() => {}
             None => {
                 let end = self.text.range(&node.pat).end;
-                let guard = there.trim_end_matches(" && ");
-                self.text.begin(end, format!(" if {guard}"));
+                let guard = switch.trim_end_matches(" && ");
+                self.text.insert_before(end, format!(" if {guard}"));
             }
         }
         visit::visit_arm(self, node);
@@ -251,8 +253,9 @@ impl<'ast> Visit<'ast> for Places<'_> {
             let (of, name) = (self.text.of(&node.path), self.text.of(&field.member));
             let base = self.text.of(rest);
             let mut others = Vec::new();
-            for mutant in self.at("StructField", field) {
-                // What a call makes has no known type by itself; a place would be moved as a whole.
+            for mutant in self.take("StructField", field) {
+                // The type of a call's result must be annotated; a place expression is not bound, because that would
+                // move it as a whole.
                 let other = match &**rest {
                     Expr::Call(_) | Expr::MethodCall(_) => {
                         format!("{{ let rest: {of} = {base}; rest.{name} }}")
@@ -263,15 +266,15 @@ impl<'ast> Visit<'ast> for Places<'_> {
             }
             let range = self.text.range(&field.expr);
             if field.colon_token.is_none() && !others.is_empty() {
-                self.text.begin(range.start, format!("{name}: "));
+                self.text.insert_before(range.start, format!("{name}: "));
             }
-            self.choose(range, &others);
+            self.insert_switch(range, &others);
         }
         visit::visit_expr_struct(self, node);
     }
 }
 
-impl Places<'_> {
+impl Rewriter<'_> {
     fn guard(&mut self, guard: &Expr, mut before: String) {
         let mut after = String::new();
         let chain =
@@ -279,7 +282,7 @@ impl Places<'_> {
         let mutants = if chain {
             Vec::new()
         } else {
-            self.at("MatchArmGuard", guard)
+            self.take("MatchArmGuard", guard)
         };
         if !mutants.is_empty() {
             before += &opening(mutants.iter().map(|mutant| mutant.number));
@@ -300,7 +303,7 @@ impl Places<'_> {
         }
         if !before.is_empty() {
             let range = self.text.range(guard);
-            self.text.around(range, before, after);
+            self.text.wrap(range, before, after);
         }
     }
 }
@@ -315,7 +318,7 @@ fn opening(numbers: impl Iterator<Item = u32>) -> String {
     format!("/*[{}*/", numbers.join(","))
 }
 
-/// Whether `let` is one of the conditions.
+/// Returns whether one of the conditions is a `let`.
 fn binds(chain: &ExprBinary) -> bool {
     matches!(chain.op, BinOp::And(_))
         && [&chain.left, &chain.right]

@@ -1,4 +1,4 @@
-//! A source text and what is to be put into it.
+//! Source text and the insertions into it.
 
 use std::ops::Range;
 
@@ -7,9 +7,9 @@ use syn::spanned::Spanned;
 
 pub struct Text<'a> {
     source: &'a str,
-    /// Where each line begins.
+    /// Offset at which each line begins.
     lines: Vec<usize>,
-    /// At one place, what ends there comes before what begins there.
+    /// Insertions behind nodes. At one offset, insertions behind a node come before those in front of the next.
     ends: Vec<(usize, String)>,
     begins: Vec<(usize, String)>,
 }
@@ -30,7 +30,7 @@ impl<'a> Text<'a> {
         self.offset(span.start())..self.offset(span.end())
     }
 
-    /// Columns count characters.
+    /// Byte offset of a position, whose column counts characters.
     fn offset(&self, at: LineColumn) -> usize {
         let begin = self.lines[at.line - 1];
         let line = &self.source[begin..];
@@ -45,19 +45,19 @@ impl<'a> Text<'a> {
         &self.source[self.range(node)]
     }
 
-    /// What a range holds, with another text in place of a part of it.
-    pub fn with(&self, whole: Range<usize>, part: Range<usize>, other: &str) -> String {
+    /// Text of a range with a part of it replaced.
+    pub fn replaced(&self, whole: Range<usize>, part: Range<usize>, other: &str) -> String {
         let before = &self.source[whole.start..part.start];
         format!("{before}{other}{}", &self.source[part.end..whole.end])
     }
 
-    /// Outer nodes are put in before what they hold.
-    pub fn begin(&mut self, at: usize, what: String) {
+    /// Inserts text in front of a node. Outer nodes must be inserted before inner ones.
+    pub fn insert_before(&mut self, at: usize, what: String) {
         self.begins.push((at, what));
     }
 
-    /// The same for both ends of a node: before what it holds.
-    pub fn around(&mut self, range: Range<usize>, before: String, after: String) {
+    /// Inserts text on both sides of a node. Outer nodes must be inserted before inner ones.
+    pub fn wrap(&mut self, range: Range<usize>, before: String, after: String) {
         self.begins.push((range.start, before));
         self.ends.push((range.end, after));
     }

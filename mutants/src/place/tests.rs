@@ -1,14 +1,19 @@
-//! What becomes of a source with one mutant in it.
+//! Tests of the source that results from one mutant.
 
 use super::*;
 use crate::{Position, Span};
 
-/// What becomes of a source when the mutant that begins at this mark is put in, as number 7, without marks.
-fn placed(genre: &str, marked: &str, replacement: &str) -> String {
+/// Source with mutant number 7 at the mark, without the markers of the switch.
+fn rewritten(genre: &str, marked: &str, replacement: &str) -> String {
     let before = marked.split('»').next().unwrap();
     let start = Position {
         line: before.matches('\n').count() + 1,
-        column: before.chars().rev().take_while(|one| *one != '\n').count() + 1,
+        column: before
+            .chars()
+            .rev()
+            .take_while(|character| *character != '\n')
+            .count()
+            + 1,
     };
     let mutant = Mutant {
         number: 7,
@@ -17,26 +22,26 @@ fn placed(genre: &str, marked: &str, replacement: &str) -> String {
         replacement: replacement.to_owned(),
         span: Span { start },
     };
-    let all = all(&marked.replace('»', ""), &[mutant]).unwrap();
-    if !all.unviable.is_empty() {
+    let rewrite = rewrite(&marked.replace('»', ""), &[mutant]).unwrap();
+    if !rewrite.unviable.is_empty() {
         return "unviable".to_owned();
     }
-    assert!(all.apart.is_empty());
+    assert!(rewrite.apart.is_empty());
     let marks = ["/*[7*/", "/*<7*/", "/*>*/", "/*]*/"];
     let text = marks
         .iter()
-        .fold(all.rewritten, |text, mark| text.replace(mark, ""));
+        .fold(rewrite.rewritten, |text, mark| text.replace(mark, ""));
     text.replace(&format!("{ON}(7)"), "ON")
 }
 
 #[test]
-fn a_function_begins_with_another_value() {
+fn function_returns_the_mutated_value_early() {
     assert_eq!(
-        placed("FnValue", "fn f() -> u8 { »1 }", "0"),
+        rewritten("FnValue", "fn f() -> u8 { »1 }", "0"),
         "fn f() -> u8 {if ON { return 0; } else {} 1 }"
     );
     assert_eq!(
-        placed(
+        rewritten(
             "FnValue",
             "fn f() -> impl Iterator<Item = u8> { »once(1) }",
             "empty()"
@@ -47,23 +52,23 @@ fn a_function_begins_with_another_value() {
 }
 
 #[test]
-fn an_operator_binds_in_the_chain_it_is_written_into() {
+fn mutated_operator_rewrites_its_whole_chain() {
     assert_eq!(
-        placed("BinaryOperator", "fn f() { a »&& b && c }", "||"),
+        rewritten("BinaryOperator", "fn f() { a »&& b && c }", "||"),
         "fn f() { (if ON { a || b && c } else { a && b && c }) }"
     );
     assert_eq!(
-        placed("UnaryOperator", "fn f() { »!a && b }", ""),
+        rewritten("UnaryOperator", "fn f() { »!a && b }", ""),
         "fn f() { (if ON { a } else { !a }) && b }"
     );
 }
 
 #[test]
-fn a_chain_that_binds_a_name_takes_no_other_operator() {
+fn operators_of_a_let_chain_are_unviable() {
     let chain = "fn f() { if let Some(a) = b »&& c == d {} }";
-    assert_eq!(placed("BinaryOperator", chain, "||"), "unviable");
+    assert_eq!(rewritten("BinaryOperator", chain, "||"), "unviable");
     assert_eq!(
-        placed(
+        rewritten(
             "BinaryOperator",
             "fn f() { if let Some(a) = b && c »== d {} }",
             "!="
@@ -73,13 +78,13 @@ fn a_chain_that_binds_a_name_takes_no_other_operator() {
 }
 
 #[test]
-fn arms_and_fields_are_left_out() {
+fn arms_and_fields_are_switched_off() {
     assert_eq!(
-        placed("MatchArm", "fn f() { match a { »1 => b, _ => c } }", ""),
+        rewritten("MatchArm", "fn f() { match a { »1 => b, _ => c } }", ""),
         "fn f() { match a { 1 if !ON => b, _ => c } }"
     );
     assert_eq!(
-        placed(
+        rewritten(
             "MatchArmGuard",
             "fn f() { match a { d if »d > 1 => b, _ => c } }",
             "true"
@@ -87,7 +92,7 @@ fn arms_and_fields_are_left_out() {
         "fn f() { match a { d if (if ON { true } else { d > 1 }) => b, _ => c } }"
     );
     assert_eq!(
-        placed("StructField", "fn f() { A { »b: c, ..d } }", ""),
+        rewritten("StructField", "fn f() { A { »b: c, ..d } }", ""),
         "fn f() { A { b: (if ON { (d).b } else { c }), ..d } }"
     );
 }
