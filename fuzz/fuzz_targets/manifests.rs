@@ -1,4 +1,4 @@
-//! What the fuzz target does with an input: reads it as manifests, plans, and has the plan checked.
+//! Fuzz target of manifests: parses an input as manifests, plans, and checks the plan.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ pub(crate) mod cluster;
 #[path = "../../cli/src/workloads.rs"]
 mod workloads;
 
-/// Plans for whatever these manifests hold.
+/// Plans for the cluster that these manifests describe.
 ///
 /// # Panics
 ///
-/// If the checker finds anything wrong with the plan.
+/// If the checker rejects the plan.
 pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
     let mut read = Manifests::default();
     read.read("input", manifests);
@@ -34,12 +34,12 @@ pub(crate) fn plan(manifests: &str, types: &Arc<Vec<InstanceType>>) {
     assert!(violations.is_empty(), "{violations:?}");
 }
 
-/// The instance types to choose from.
+/// Instance types to choose from.
 ///
 /// # Panics
 ///
-/// If the file that comes with the project cannot be read.
-#[expect(clippy::unwrap_used, reason = "the file comes with the project")]
+/// If the catalog in the repository cannot be read.
+#[expect(clippy::unwrap_used, reason = "the file is in the repository")]
 pub(crate) fn types() -> Arc<Vec<InstanceType>> {
     let packed = include_bytes!("../../cli/data/us-east-1.json.gz");
     let mut bytes = Vec::new();

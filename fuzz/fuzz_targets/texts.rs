@@ -1,10 +1,7 @@
-//! What others write and functions read: whatever it is, nobody panics, and what was understood is understood the same when it is
-//! written again.
+//! Fuzz targets of texts that functions read and other programs write: parsing never panics, and a parsed value is
+//! equal after a round trip.
 
-#![expect(
-    clippy::expect_used,
-    reason = "what cannot be written again is what is looked for"
-)]
+#![expect(clippy::expect_used, reason = "a failed round trip is a finding")]
 
 use std::collections::BTreeMap;
 
@@ -20,18 +17,18 @@ use jiff::Timestamp;
 use model::interruption::StackLocation;
 use serde_json::json;
 
-/// Messages of the queue.
+/// Messages of the interruption queue.
 pub(crate) fn events(text: &str) {
     let home = StackLocation {
         account: "000000000000".to_owned(),
         region: "us-east-1".to_owned(),
     };
-    // What it says is for others to judge; here it must only say something.
-    let _understood = interruption::read(text, &home, Timestamp::UNIX_EPOCH);
+    // Any result is valid; the call must only return.
+    let _queue_message = interruption::read(text, &home, Timestamp::UNIX_EPOCH);
     let _older = interruption::message(text);
 }
 
-/// Answers of an API server.
+/// Responses of an API server.
 pub(crate) fn lists(text: &str) {
     for pod in read::<kubernetes::Pod>(text) {
         let pod = model::pod::Pod::from(pod);
@@ -40,16 +37,16 @@ pub(crate) fn lists(text: &str) {
         assert_eq!(again, pod);
     }
     for node in read::<kubernetes::Node>(text) {
-        let _of_ours = model::node::Node::from(node);
+        let _converted = model::node::Node::from(node);
     }
     for claim in read::<NodeClaim>(text) {
-        let _of_ours = model::node_claim::NodeClaim::from(claim);
+        let _converted = model::node_claim::NodeClaim::from(claim);
     }
     read::<NodePool>(text);
     read::<EC2NodeClass>(text);
 }
 
-/// What can be read is the same object after it was sent back.
+/// Parses a list, and asserts that each object is equal after a round trip.
 fn read<T: Resource + PartialEq + std::fmt::Debug>(text: &str) -> Vec<T> {
     let Ok(list) = List::<T>::from_json(text) else {
         return Vec::new();
@@ -78,14 +75,14 @@ pub(crate) fn quantities(text: &str) {
     }
 }
 
-/// What is in Parameter Store: registry entries, images, and what names them.
+/// Contents of Parameter Store: registry entries, images, and the parameters that name them.
 pub(crate) fn parameters(text: &str) {
     if let Ok(entry) = serde_json::from_str::<serde_json::Value>(text) {
         let _endpoint = turns::endpoint(&entry);
         let read = turns::Entry::read(&entry);
         let settings = entry.get("settings").unwrap_or(&serde_json::Value::Null);
         let of_provider = ProviderSettings::read(settings);
-        // Others may keep what they like in it.
+        // Unknown fields of an entry are ignored.
         let mut entry = entry;
         if let Some(entry) = entry.as_object_mut()
             && !entry.contains_key("x")
@@ -93,7 +90,7 @@ pub(crate) fn parameters(text: &str) {
             entry.insert("x".to_owned(), json!(1));
             if let Some(settings) = entry
                 .get_mut("settings")
-                .and_then(|one| one.as_object_mut())
+                .and_then(|settings| settings.as_object_mut())
             {
                 settings.entry("x").or_insert(json!(1));
             }
@@ -116,18 +113,19 @@ pub(crate) fn parameters(text: &str) {
     let (alias, version) = text.split_once('\n').unwrap_or((text, "1.35"));
     if let (Ok(alias), Ok(version)) = (Alias::parse(alias), version.parse()) {
         for parameter in ami::parameters(&alias, version).unwrap_or_default() {
-            is_parameter_name(&parameter.name);
+            assert_parameter_name(&parameter.name);
         }
     }
 }
 
-/// What Parameter Store refuses otherwise, for what the name says rather than because there is no such parameter.
-fn is_parameter_name(name: &str) {
-    let may_be = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
-    assert!(name.chars().all(may_be), "{name}");
+/// Asserts that a parameter name is valid, because Parameter Store answers an invalid name with another error than "not
+/// found".
+fn assert_parameter_name(name: &str) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
+    assert!(name.chars().all(is_allowed), "{name}");
 }
 
-/// A user's own user data, in each family.
+/// User data of an EC2NodeClass, in each family.
 pub(crate) fn user_data(text: &str) {
     let cluster = ClusterFacts {
         name: "demo".into(),
@@ -165,7 +163,7 @@ pub(crate) fn user_data(text: &str) {
             let again = rendered(family, once.clone());
             assert!(
                 again.is_ok(),
-                "{family:?} cannot read its own: {again:?} of {once}"
+                "{family:?} cannot parse its own output: {again:?} of {once}"
             );
         }
     }

@@ -1,6 +1,7 @@
-//! When a budget of a NodePool is in force: planning, its next look and the checker must say the same.
+//! Fuzz target of disruption budgets: planning, the time of the next check and the checker must agree on when a budget
+//! is in force.
 
-#![expect(clippy::expect_used, reason = "the cluster is ours")]
+#![expect(clippy::expect_used, reason = "the cluster is a fixture")]
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,17 +11,17 @@ use model::{Snapshot, node_pool::Budget};
 
 use crate::manifests::cluster;
 
-/// Windows of so many minutes are compared with what opens them, minute by minute.
+/// Longest window, in minutes, that is compared with its schedule minute by minute.
 const MINUTES_MAX: i64 = 90;
 
-/// Times that turns may have, in seconds.
+/// Range of the present time, in seconds since the epoch.
 const TIMES: std::ops::Range<i64> = 1_000_000..1 << 33;
 
-/// A schedule, a duration and the seconds of the time, on three lines.
+/// Parses a schedule, a duration and the time in seconds, on three lines, and compares the budget's evaluations.
 ///
 /// # Panics
 ///
-/// If those who look at the budget do not agree.
+/// If the evaluations of the budget disagree.
 pub(crate) fn budget(text: &str) {
     let mut lines = text.splitn(3, '\n');
     let (Some(schedule), Some(length), Some(now)) = (lines.next(), lines.next(), lines.next())
@@ -35,17 +36,17 @@ pub(crate) fn budget(text: &str) {
     let is_closed = |at: Timestamp, length: &str| !allows(&cluster_with(schedule, length, at));
     let snapshot = cluster_with(schedule, length, now);
     let closed = !allows(&snapshot);
-    checker_agrees(&snapshot, closed);
-    // Only one that cannot be read is in force for no time.
+    assert_checker_agrees(&snapshot, closed);
+    // An unparsable budget is the only one that blocks with a duration of 0 seconds.
     let is_valid = !is_closed(now, "0s");
     if is_valid {
-        is_opened_by_a_hit(now, duration.value(), closed, |at| is_closed(at, "1s"));
-        is_looked_at_again(&snapshot, closed, |at| is_closed(at, length));
+        assert_opened_by_a_hit(now, duration.value(), closed, |at| is_closed(at, "1s"));
+        assert_checked_again(&snapshot, closed, |at| is_closed(at, length));
     }
 }
 
-/// A budget is in force if its schedule hit within its duration before now, and only then.
-fn is_opened_by_a_hit(
+/// Asserts that a budget is in force if and only if its schedule hit within its duration before now.
+fn assert_opened_by_a_hit(
     now: Timestamp,
     duration: SignedDuration,
     closed: bool,
@@ -62,8 +63,8 @@ fn is_opened_by_a_hit(
     assert_eq!(closed, hit, "{now}, {duration}");
 }
 
-/// What a budget holds back is looked at again when its window closes, or another one may have.
-fn is_looked_at_again(snapshot: &Snapshot, closed: bool, is_closed: impl Fn(Timestamp) -> bool) {
+/// Asserts that a blocked disruption is due again when the budget's window closes, or when another one may have closed.
+fn assert_checked_again(snapshot: &Snapshot, closed: bool, is_closed: impl Fn(Timestamp) -> bool) {
     let pass = planner::disrupt(snapshot);
     assert!(!closed || pass.commands.is_empty(), "{:?}", pass.commands);
     if !closed {
@@ -78,8 +79,8 @@ fn is_looked_at_again(snapshot: &Snapshot, closed: bool, is_closed: impl Fn(Time
     }
 }
 
-/// Taking the node away is an violation exactly where its budget keeps planning from it.
-fn checker_agrees(snapshot: &Snapshot, closed: bool) {
+/// Asserts that the checker reports a removal of the node exactly if the budget keeps the planner from it.
+fn assert_checker_agrees(snapshot: &Snapshot, closed: bool) {
     let mut free = snapshot.clone();
     for pool in &mut free.node_pools {
         pool.disruption.budgets.clear();
@@ -95,7 +96,7 @@ fn allows(snapshot: &Snapshot) -> bool {
     budgets.iter().all(|budget| budget.allowed > 0)
 }
 
-/// An empty node that no other rule keeps.
+/// Cluster with an empty node that no other rule protects.
 fn cluster_with(schedule: &str, length: &str, now: Timestamp) -> Snapshot {
     let mut snapshot = CLUSTER.clone();
     snapshot.now = now;
