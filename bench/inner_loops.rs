@@ -1,4 +1,4 @@
-//! What the search does most, and a whole search: `make bench-inner-loops`.
+//! Benchmarks of the search's inner loops and of a whole search: `make bench-inner-loops`.
 
 use std::{collections::BTreeMap, hint::black_box};
 
@@ -18,22 +18,22 @@ use scheduling::{Effort, InnerLoops, Input, Options, Pool, solve};
 const ZONES: [&str; 3] = ["a", "b", "c"];
 const ARCHS: [&str; 2] = ["amd64", "arm64"];
 const FAMILIES: i64 = 50;
-/// Sizes of a family; each doubles the one before.
+/// Number of sizes of an instance family; each has twice the CPU of the one before.
 const SIZES: i64 = 8;
 const PODS: i64 = 1_000;
-/// Kinds of pods.
-const KINDS: i64 = 50;
+/// Number of different pod specifications.
+const POD_SPECS: i64 = 50;
 
-/// 400 instance types in three zones, two NodePools and a thousand pods of fifty kinds: half of them choose an architecture,
-/// a third spread over zones.
-struct World {
+/// Scheduling problem: 400 instance types in three zones, two NodePools and a thousand pods of fifty specifications; half of
+/// them select an architecture, a third spread over zones.
+struct SchedulingProblem {
     types: Vec<InstanceType>,
     pools: [(NodePoolName, Vec<NodeSelectorRequirement>); 2],
     pods: Vec<Pod>,
     storage: Storage,
 }
 
-impl World {
+impl SchedulingProblem {
     fn new() -> Self {
         let only = |key: &str, values: &[&str]| NodeSelectorRequirement {
             key: key.to_owned(),
@@ -112,13 +112,13 @@ fn instance_type(family: i64, size: i64) -> InstanceType {
         values.iter().map(|value| (*value).to_owned()).collect()
     };
     requirements.add(Requirement::new(labels::ZONE, Operator::In, values(&ZONES)));
-    let kinds = [CapacityType::Spot, CapacityType::OnDemand];
+    let capacity_types = [CapacityType::Spot, CapacityType::OnDemand];
     requirements.add(Requirement::new(
         labels::CAPACITY_TYPE,
         Operator::In,
-        kinds.map(|kind| kind.to_string()),
+        capacity_types.map(|capacity_type| capacity_type.to_string()),
     ));
-    let offerings = kinds.into_iter().flat_map(|capacity_type| {
+    let offerings = capacity_types.into_iter().flat_map(|capacity_type| {
         let discount = if capacity_type == CapacityType::Spot {
             3
         } else {
@@ -154,9 +154,9 @@ fn instance_type(family: i64, size: i64) -> InstanceType {
 }
 
 fn pod(n: i64) -> Pod {
-    let kind = n % KINDS;
+    let spec = n % POD_SPECS;
     let name = format!("pod-{n:04}");
-    let app: BTreeMap<String, String> = [("app".to_owned(), format!("app-{kind}"))].into();
+    let app: BTreeMap<String, String> = [("app".to_owned(), format!("app-{spec}"))].into();
     let mut pod = Pod {
         key: PodKey::new("default", name.as_str()),
         uid: name.as_str().into(),
@@ -165,17 +165,17 @@ fn pod(n: i64) -> Pod {
     };
     pod.labels = app.clone();
     pod.requests = [
-        ("cpu", 100 + 150 * (kind % 11)),
-        ("memory", 128_000_000 * (1 + kind % 13)),
+        ("cpu", 100 + 150 * (spec % 11)),
+        ("memory", 128_000_000 * (1 + spec % 13)),
         ("pods", 1),
     ]
     .into();
-    if kind % 2 == 0 {
-        let arch = if kind % 4 == 0 { ARCHS[0] } else { ARCHS[1] };
+    if spec % 2 == 0 {
+        let arch = if spec % 4 == 0 { ARCHS[0] } else { ARCHS[1] };
         pod.node_selector
             .insert(labels::ARCH.to_owned(), arch.to_owned());
     }
-    if kind % 3 == 0 {
+    if spec % 3 == 0 {
         pod.topology_spread.push(TopologySpread {
             topology_key: labels::ZONE.to_owned(),
             max_skew: 1,
@@ -193,7 +193,7 @@ fn pod(n: i64) -> Pod {
     pod
 }
 
-/// Measures one loop when it meets everything for the first time, and when it has met it before.
+/// Measures a loop with empty caches, and with caches filled by an earlier run.
 fn measure<'a>(
     criterion: &mut Criterion,
     input: &'a Input<'a>,
@@ -203,7 +203,7 @@ fn measure<'a>(
     let mut group = criterion.benchmark_group(name);
     group.bench_function("first", |bencher| {
         let set_up = || InnerLoops::new(input);
-        // What was set up is dropped when the time has been taken.
+        // Returning the fixture excludes its drop from the measured time.
         let work = |mut loops| (work(&mut loops), loops);
         bencher.iter_batched(set_up, work, BatchSize::LargeInput);
     });
@@ -215,8 +215,8 @@ fn measure<'a>(
 }
 
 fn inner_loops(criterion: &mut Criterion) {
-    let world = World::new();
-    let input = world.input();
+    let problem = SchedulingProblem::new();
+    let input = problem.input();
     measure(criterion, &input, "requirements", InnerLoops::narrow);
     measure(
         criterion,
