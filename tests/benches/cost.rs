@@ -1,12 +1,13 @@
-//! What a stack costs by the month: a cluster at rest, the stack itself, and a cluster of 1,000 nodes with a wake each second.
+//! Measures what a stack costs by the month: the stack itself, a cluster at rest, and a cluster of 1,000 nodes with a
+//! wake each second.
 //!
 //!     cargo bench -p whittle --bench turns -- 10 100 > few.txt
 //!     cargo bench -p whittle --bench turns -- 1000 10000 > many.txt
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench cost -- few.txt many.txt
 //!
-//! Invocations, requests and ledger units are counted while real turns run over virtual time, with the real ledger in a local
-//! DynamoDB. How long turns compute is what the other bench measured over the wire; how long they wait is how often they wait for
-//! calls, by what one takes in `prices.yaml`. Ends with 1 where a goal is missed.
+//! Invocations, requests and ledger units are counted while real turns run over virtual time, with the real ledger in a
+//! local DynamoDB. Compute time is the median that the bench `turns` measured over HTTP; waiting time is the number of
+//! sequential calls times the latency of a call in `prices.yaml`. Exits with 1 if a goal is missed.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -43,12 +44,12 @@ use self::{
 };
 
 const MINUTES: f64 = 60.0 * 730.0;
-/// Lanes that a change in a cluster wakes; the fourth is left to the sweep.
+/// Lanes that a change in a cluster wakes; the fourth woken lane runs only by the sweep.
 const CHANGED: [Lane; 3] = [Lane::Provisioner, Lane::Lifecycle, Lane::Terminator];
 const FEW: usize = 10;
 const MANY: usize = 1_000;
 const CLUSTERS: usize = 200;
-/// Of the sweep, where it visits none of them.
+/// Upper bound on ledger requests of a sweep that visits no cluster.
 const QUIET_REQUESTS: usize = 20;
 
 #[tokio::main(flavor = "current_thread")]
@@ -70,20 +71,20 @@ async fn main() -> ExitCode {
     Box::pin(busy(&prices, &many, &mut goals)).await;
     Box::pin(fleet(&mut goals)).await;
     Box::pin(history::explain(&prices, MANY, &mut goals)).await;
-    goals.tell()
+    goals.print()
 }
 
-/// The stack itself, without a cluster; answers what an hour of it came to.
+/// Cost of the stack itself, without a cluster; returns the counts of an hour.
 async fn alone(prices: &Prices, times: &Times, goals: &mut Goals) -> Counts {
     let mut stack = Stack::of(0);
     stack.pass(secs(60)).await;
     let hour = stack.pass(secs(3_600)).await;
     let mut bill = Bill::new(prices, times);
     bill.hours(&hour, 730.0);
-    // The others of the stack tell of troubles.
+    // The other metrics of the stack are published only when something fails.
     bill.metrics(&["whittle_dollars_per_hour"].into());
     bill.fixed(&template::declared());
-    let dollars = bill.tell("the stack itself, a month");
+    let dollars = bill.print("the stack itself, a month");
     println!(
         "    where others use the account's {} free dashboards, or with more than six clusters: ${:.2} more",
         prices.cloudwatch.free_dashboards, prices.cloudwatch.dashboard
@@ -92,7 +93,7 @@ async fn alone(prices: &Prices, times: &Times, goals: &mut Goals) -> Counts {
     hour
 }
 
-/// A cluster in which nothing happens, beside the stack.
+/// Cost of a cluster in which nothing changes, beyond that of the stack.
 async fn at_rest(prices: &Prices, times: &Times, alone: &Counts, goals: &mut Goals) {
     let mut stack = Stack::of(1);
     stack.grow(FEW).await;
@@ -100,14 +101,14 @@ async fn at_rest(prices: &Prices, times: &Times, alone: &Counts, goals: &mut Goa
     let hour = stack.pass(secs(3_600)).await;
     let mut bill = Bill::new(prices, times);
     bill.hours(&hour, 730.0);
-    bill.hours_saved(alone, 730.0);
+    bill.subtract_hours(alone, 730.0);
     bill.metrics(&stack.metrics());
-    bill.beats(prices.assumed.quiet_beats_per_minute * MINUTES);
-    let dollars = bill.tell(&format!("a cluster of {FEW} nodes at rest, a month"));
+    bill.heartbeats(prices.assumed.quiet_beats_per_minute * MINUTES);
+    let dollars = bill.print(&format!("a cluster of {FEW} nodes at rest, a month"));
     goals.below("a cluster at rest", dollars, 1.0);
 }
 
-/// A large cluster that never rests.
+/// Cost of a large cluster that changes every second.
 async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
     let mut stack = Stack::of(1);
     stack.grow(MANY).await;
@@ -117,7 +118,7 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
     let mut journal = 0;
     for lane in Lane::WOKEN {
         stack.sim.advance(secs(20));
-        stack.change();
+        stack.report_change();
         let turn = stack.turn(&cluster, lane).await;
         let units = turn.units;
         println!(
@@ -129,7 +130,7 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
             turn.calls.values().sum::<usize>(),
         );
         journal = journal.max(units.journal);
-        // What disrupts nodes is looked for once a minute.
+        // The disruption lane runs once a minute.
         let turns = if CHANGED.contains(&lane) {
             wakes
         } else {
@@ -139,22 +140,22 @@ async fn busy(prices: &Prices, times: &Times, goals: &mut Goals) {
     }
     let mut swept = Count::default();
     for _ in 0..2 {
-        stack.change();
+        stack.report_change();
         stack.sim.advance(secs(60));
         swept += stack.sweep().await;
         stack.sim.take_wakes();
     }
     bill.turns(Lane::Housekeeper, &swept, MINUTES / 2.0);
-    bill.beats(prices.assumed.busy_beats_per_minute * MINUTES);
+    bill.heartbeats(prices.assumed.busy_beats_per_minute * MINUTES);
     bill.metrics(&stack.metrics());
-    let dollars = bill.tell(&format!(
+    let dollars = bill.print(&format!(
         "a cluster of {MANY} nodes with a wake each second, a month"
     ));
     goals.below("1,000 nodes with a wake each second", dollars, 40.0);
     goals.at_most("journal units of a quiet turn", journal, 2);
 }
 
-/// Many clusters in which nothing happens: what a minute asks for in which none of them is to be looked at.
+/// Many clusters in which nothing changes: requests of a minute in which no cluster is due.
 async fn fleet(goals: &mut Goals) {
     let mut stack = Stack::of(CLUSTERS);
     stack.pass(secs(240)).await;

@@ -1,11 +1,11 @@
-//! Many clusters that wake together: how long their turns take while all of them write to one ledger, in a local DynamoDB, and
-//! whether what waits grows less all the time.
+//! Thundering herd: many clusters wake at the same time. Measures how long their turns take while all of them write to
+//! one ledger in a local DynamoDB, and whether the backlog of pending pods shrinks monotonically.
 //!
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench herd -- 200
 //!
-//! Every cluster has an API server and instances of its own in memory; the table is shared, as that of a stack is. All turns run
-//! in this process, on one core, so that times are those of a crowd. Ends with 1 where a turn fails or does not end in its time,
-//! or the backlog grows.
+//! Every cluster has an API server and instances of its own in memory; the table is shared, as in a stack. All turns
+//! run in this process, on one core, so that latencies include contention. Exits with 1 if a turn fails or exceeds its
+//! budget, or if the backlog grows.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -32,53 +32,51 @@ use self::stack::Stack;
 
 const PODS: usize = 5;
 const POD: i64 = 700;
-/// Virtual minutes after which everybody has what they asked for.
-const PATIENCE: usize = 10;
+/// Virtual minutes after which all pods must be bound.
+const MINUTES_MAX: usize = 10;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let count = std::env::args()
         .skip(1)
         .find_map(|count| count.parse().ok());
-    let mut herd = Herd::new(count.unwrap_or(200)).await;
+    let mut herd = ThunderingHerd::new(count.unwrap_or(200)).await;
     for lane in [Lane::Lifecycle, Lane::Provisioner] {
         let quiet = herd.wake(lane).await;
         println!("{lane}, nothing to do: {quiet}");
     }
-    herd.ask();
-    let mut backlog = vec![herd.waiting()];
-    let mut told = Vec::new();
-    while backlog.last() != Some(&0) && backlog.len() <= PATIENCE {
+    herd.scale_up();
+    let mut backlog = vec![herd.pending_pods()];
+    let mut results = Vec::new();
+    while backlog.last() != Some(&0) && backlog.len() <= MINUTES_MAX {
         for lane in [Lane::Provisioner, Lane::Lifecycle, Lane::Terminator] {
-            let woken = herd.wake(lane).await;
-            println!("{lane}: {woken}");
-            told.push(woken);
+            let result = herd.wake(lane).await;
+            println!("{lane}: {result}");
+            results.push(result);
         }
         herd.pass();
-        backlog.push(herd.waiting());
+        backlog.push(herd.pending_pods());
     }
-    println!("pods that wait, minute by minute: {backlog:?}");
-    let failed: usize = told.iter().map(|woken| woken.failed).sum();
+    println!("pending pods, minute by minute: {backlog:?}");
+    let failed: usize = results.iter().map(|result| result.failed).sum();
     let is_monotone = backlog.is_sorted_by(|before, after| before >= after);
     if failed == 0 && is_monotone && backlog.last() == Some(&0) {
-        println!(
-            "herd: every turn ended in its time, and the backlog grew less until nothing waited"
-        );
+        println!("herd: every turn stayed within its budget, and the backlog shrank to zero");
         return ExitCode::SUCCESS;
     }
-    println!("herd: MISSED: {failed} turns failed, the backlog is {backlog:?}");
+    println!("herd: FAILED: {failed} turns failed, the backlog is {backlog:?}");
     ExitCode::FAILURE
 }
 
-/// What turns that were woken together came to.
-struct Woken {
+/// Result of the turns that were woken together.
+struct WakeResult {
     took: Vec<Duration>,
-    /// Ended with an error, or after their time.
+    /// Turns that failed or exceeded their budget.
     failed: usize,
     all: Duration,
 }
 
-impl std::fmt::Display for Woken {
+impl std::fmt::Display for WakeResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let at = |percent: usize| {
             let last = self.took.len().saturating_sub(1);
@@ -96,17 +94,17 @@ impl std::fmt::Display for Woken {
     }
 }
 
-struct Herd {
-    /// Whose table is shared, as long as it is there.
+struct ThunderingHerd {
+    /// Owns the shared table.
     _stack: Stack,
     members: Vec<(ClusterName, Rig)>,
     turns: u64,
 }
 
-impl Herd {
+impl ThunderingHerd {
     async fn new(count: usize) -> Self {
         let mut stack = Stack::of(count);
-        // The sweep takes all of them into the ledger.
+        // The sweep registers all clusters in the ledger.
         stack.sweep().await;
         stack.sim.take_wakes();
         let members = (0..count).map(|number| {
@@ -116,8 +114,8 @@ impl Herd {
             rig.world.journal = stack.ledger.clone();
             rig.sim.with(|world| {
                 world.registry[0].cluster = name.clone();
-                // All are of one account, in which no instance is called as another.
-                world.account.started = number * PODS * PATIENCE;
+                // Instance ids must be unique across clusters, because all belong to one account.
+                world.account.started = number * PODS * MINUTES_MAX;
                 world.now = stack.now();
                 world.api.leader = stack.sim.with(|other| other.api.leader.clone());
             });
@@ -130,22 +128,22 @@ impl Herd {
         }
     }
 
-    /// Every cluster wants the same at the same moment.
-    fn ask(&self) {
+    /// Scales the workload of every cluster at the same time.
+    fn scale_up(&self) {
         for (_, rig) in &self.members {
             rig.sim.with(|world| world.api.scale("web", PODS, cpu(POD)));
             rig.sim.advance(secs(1));
         }
     }
 
-    fn waiting(&self) -> usize {
-        let waiting = self.members.iter().map(|(_, rig)| {
+    fn pending_pods(&self) -> usize {
+        let pending = self.members.iter().map(|(_, rig)| {
             rig.sim.with(|world| {
                 let pods = world.api.pods.values();
                 pods.filter(|pod| pod.node_name.is_none()).count()
             })
         });
-        waiting.sum()
+        pending.sum()
     }
 
     fn pass(&self) {
@@ -155,7 +153,7 @@ impl Herd {
         }
     }
 
-    async fn wake(&mut self, lane: Lane) -> Woken {
+    async fn wake(&mut self, lane: Lane) -> WakeResult {
         let begun = Instant::now();
         let turns = self.members.iter().map(|(name, rig)| {
             self.turns += 1;
@@ -174,7 +172,7 @@ impl Herd {
         let failed = ended.iter().filter(|(_, is_done)| !is_done).count();
         let mut took: Vec<Duration> = ended.into_iter().map(|(took, _)| took).collect();
         took.sort();
-        Woken {
+        WakeResult {
             took,
             failed,
             all: begun.elapsed(),

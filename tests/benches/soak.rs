@@ -1,11 +1,12 @@
-//! What a day leaves behind: a cluster that never rests for long, over virtual time, with the real ledger in a local DynamoDB.
+//! Soak test: measures what a cluster that keeps changing leaves behind over virtual time, with the real ledger in a
+//! local DynamoDB.
 //!
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench soak -- 24
 //!
-//! Each hour workloads grow and shrink, AWS takes an instance back, one dies and a person deletes a NodeClaim; the rest of the
-//! hour is quiet. Then rows are counted that stay for ever, and those that DynamoDB removes in time, and the memory of this process:
-//! what is in use of its heap, and how much of it has been touched, which is what a function is given memory for.
-//! Ends with 1 where anything but rows that expire has grown, or a message was not acknowledged.
+//! Each hour workloads grow and shrink, a spot instance is interrupted, an instance fails and a user deletes a
+//! NodeClaim; the rest of the hour is quiet. After each hour the bench counts rows that stay for ever, rows that
+//! DynamoDB removes in time, and the memory of this process: allocated heap, and resident memory, by which a function's
+//! memory size is chosen. Exits with 1 if anything but expiring rows has grown, or if a message was not acknowledged.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -29,55 +30,55 @@ use stories::{cpu, make_spot, secs};
 
 use self::stack::Stack;
 
-/// As the functions allocate, counted.
+/// Allocator of the functions, with a counter.
 #[global_allocator]
 static HEAP: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 const POD: i64 = 700;
-/// What happens in an hour, by its minutes; the others are quiet.
-const HOUR: [(i64, Deed); 8] = [
-    (0, Deed::Scale(9)),
-    (5, Deed::Scale(3)),
-    (10, Deed::Interrupt),
-    (15, Deed::Scale(12)),
-    (20, Deed::Kill),
-    (25, Deed::Scale(6)),
-    (30, Deed::Delete),
-    (35, Deed::Scale(4)),
+/// Events of an hour, by minute; all other minutes are quiet.
+const HOUR: [(i64, HourlyEvent); 8] = [
+    (0, HourlyEvent::Scale(9)),
+    (5, HourlyEvent::Scale(3)),
+    (10, HourlyEvent::Interrupt),
+    (15, HourlyEvent::Scale(12)),
+    (20, HourlyEvent::Kill),
+    (25, HourlyEvent::Scale(6)),
+    (30, HourlyEvent::Delete),
+    (35, HourlyEvent::Scale(4)),
 ];
-/// What AWS gives a spot instance.
-const NOTICE: i64 = 120;
-/// A process has what it needs after so many hours.
-const WARM: usize = 4;
-/// Of a hundred: what connections and their buffers differ by from hour to hour. What a turn leaves behind is noticed in a day from
-/// seven bytes on.
-const BREATH: usize = 10;
+/// Seconds between EC2's spot interruption notice and the interruption.
+const NOTICE_SECONDS: i64 = 120;
+/// Hours after which caches are filled.
+const WARM_UP_HOURS: usize = 4;
+/// Tolerated growth of the heap in percent: the hourly variation of connections and their buffers. A leak of seven
+/// bytes per turn exceeds it within a day.
+const HEAP_TOLERANCE_PERCENT: usize = 10;
 
 #[derive(Clone, Copy)]
-enum Deed {
+enum HourlyEvent {
     Scale(usize),
-    /// AWS announces that it takes an instance back, and does so.
+    /// EC2 announces a spot interruption and performs it.
     Interrupt,
-    /// An instance ends, and AWS says so afterwards.
+    /// An instance terminates, and EC2 reports that afterwards.
     Kill,
-    /// A person deletes a NodeClaim.
+    /// A user deletes a NodeClaim.
     Delete,
 }
 
-/// What is there when an hour is over.
-struct Kept {
+/// Measurements at the end of an hour.
+struct Measurement {
     nodes: usize,
-    /// Rows that nothing removes by itself.
+    /// Rows without an expiry.
     rows: usize,
     expiring: usize,
-    /// Messages that would be delivered again, and in the end be dead letters.
+    /// Messages that would be delivered again, and finally become dead letters.
     unacknowledged: usize,
     turns: usize,
     /// Read units of all turns.
     reads: usize,
-    /// KiB in use.
+    /// Allocated KiB.
     heap: usize,
-    /// KiB that are resident.
+    /// Resident KiB.
     resident: usize,
 }
 
@@ -89,10 +90,10 @@ async fn main() -> ExitCode {
     let hours: usize = hours.unwrap_or(24);
     let mut soak = Soak::new().await;
     println!("hour  turns  reads  nodes  rows  expiring  unacknowledged      heap  resident");
-    let mut kept = Vec::new();
+    let mut measurements = Vec::new();
     for hour in 1..=hours {
         let now = Box::pin(soak.hour()).await;
-        let Kept {
+        let Measurement {
             nodes,
             rows,
             expiring,
@@ -106,33 +107,34 @@ async fn main() -> ExitCode {
             "{hour:>4} {turns:>6} {reads:>6} {nodes:>6} {rows:>5} {expiring:>9} {unacknowledged:>15} {heap:>5} KiB {:>5} MiB",
             resident >> 10
         );
-        kept.push(now);
+        measurements.push(now);
     }
-    tell(&kept)
+    compare(&measurements)
 }
 
-/// Compares the end with what was there once everything was warm.
-fn tell(kept: &[Kept]) -> ExitCode {
-    let (before, after) = kept.split_at(WARM.min(kept.len() / 2));
-    let most =
-        |of: &[Kept], what: fn(&Kept) -> usize| of.iter().map(what).max().unwrap_or_default();
+/// Compares the last hours with the first ones, which fill caches.
+fn compare(measurements: &[Measurement]) -> ExitCode {
+    let (before, after) = measurements.split_at(WARM_UP_HOURS.min(measurements.len() / 2));
+    let most = |of: &[Measurement], what: fn(&Measurement) -> usize| {
+        of.iter().map(what).max().unwrap_or_default()
+    };
     // Each node has rows of its own.
-    let per_node = |one: &Kept| one.rows.saturating_sub(one.nodes * ROWS_OF_A_NODE);
+    let per_node = |hour: &Measurement| hour.rows.saturating_sub(hour.nodes * ROWS_OF_A_NODE);
     let checks = [
         (
-            "rows that stay, but for those of nodes",
+            "rows without an expiry, apart from those of nodes",
             most(after, per_node),
             most(before, per_node),
         ),
         (
-            "messages not acknowledged",
-            most(after, |one| one.unacknowledged),
+            "unacknowledged messages",
+            most(after, |hour| hour.unacknowledged),
             0,
         ),
         (
-            "KiB in use of the heap",
-            most(after, |one| one.heap),
-            most(before, |one| one.heap) * (100 + BREATH) / 100,
+            "allocated KiB",
+            most(after, |hour| hour.heap),
+            most(before, |hour| hour.heap) * (100 + HEAP_TOLERANCE_PERCENT) / 100,
         ),
     ];
     let mut code = ExitCode::SUCCESS;
@@ -146,7 +148,7 @@ fn tell(kept: &[Kept]) -> ExitCode {
     code
 }
 
-/// The launch, its NodeClaim and its instance.
+/// Rows of one node: launch intent, NodeClaim and instance.
 const ROWS_OF_A_NODE: usize = 3;
 
 struct Soak {
@@ -164,23 +166,23 @@ impl Soak {
         }
     }
 
-    async fn hour(&mut self) -> Kept {
+    async fn hour(&mut self) -> Measurement {
         let (mut turns, mut reads) = (0, 0);
         for minute in 0..60 {
-            if let Some((_, deed)) = HOUR.iter().find(|(at, _)| *at == minute) {
-                self.happen(*deed).await;
+            if let Some((_, event)) = HOUR.iter().find(|(at, _)| *at == minute) {
+                self.apply(*event).await;
             }
-            self.stack.change();
+            self.stack.report_change();
             let counts = self.stack.pass(secs(60)).await;
             for count in counts.values() {
                 turns += count.invocations;
                 reads += count.units.reads;
             }
         }
-        self.forget();
+        self.drop_external_state();
         let (heap, resident) = (HEAP.allocated() >> 10, resident());
-        let (rows, expiring) = self.rows();
-        Kept {
+        let (rows, expiring) = self.count_rows();
+        Measurement {
             nodes: self.stack.sim.with(|world| world.api.nodes.len()),
             rows,
             expiring,
@@ -192,26 +194,37 @@ impl Soak {
         }
     }
 
-    async fn happen(&mut self, deed: Deed) {
+    async fn apply(&mut self, event: HourlyEvent) {
         let sim = self.stack.sim.clone();
-        match deed {
-            Deed::Scale(replicas) => sim.with(|world| world.api.scale("web", replicas, cpu(POD))),
-            Deed::Delete => sim.with(|world| {
+        match event {
+            HourlyEvent::Scale(replicas) => {
+                sim.with(|world| world.api.scale("web", replicas, cpu(POD)))
+            }
+            HourlyEvent::Delete => sim.with(|world| {
                 let name = world.api.node_claims.keys().next().cloned();
                 name.iter()
                     .for_each(|name| world.api.request_deletion(name, world.now));
             }),
-            Deed::Interrupt | Deed::Kill => {
-                let is_announced = matches!(deed, Deed::Interrupt);
-                let alive =
-                    sim.with(|world| world.account.alive().next().map(|one| one.id.clone()));
+            HourlyEvent::Interrupt | HourlyEvent::Kill => {
+                let is_announced = matches!(event, HourlyEvent::Interrupt);
+                let alive = sim.with(|world| {
+                    world
+                        .account
+                        .alive()
+                        .next()
+                        .map(|instance| instance.id.clone())
+                });
                 let Some(instance) = alive else { return };
                 if is_announced {
                     sim.with(|world| make_spot(world, &instance));
-                    self.announce(&instance, InterruptionKind::SpotInterrupted, Some(NOTICE))
-                        .await;
-                    self.stack.change();
-                    self.stack.pass(secs(NOTICE)).await;
+                    self.announce(
+                        &instance,
+                        InterruptionKind::SpotInterrupted,
+                        Some(NOTICE_SECONDS),
+                    )
+                    .await;
+                    self.stack.report_change();
+                    self.stack.pass(secs(NOTICE_SECONDS)).await;
                 }
                 sim.with(|world| world.account.terminate(&instance, world.now));
                 self.announce(&instance, InterruptionKind::InstanceTerminated, None)
@@ -236,10 +249,10 @@ impl Soak {
         self.unacknowledged += outcomes.iter().filter(|outcome| outcome.is_err()).count();
     }
 
-    /// What AWS and an API server forget, or keep elsewhere: none of it is a function's.
-    fn forget(&self) {
+    /// Drops state that belongs to AWS or the API server in production and must not count as a function's.
+    fn drop_external_state(&self) {
         self.stack.metrics();
-        // Sizes of rows that are in the table, which is counted itself.
+        // Sizes of rows in the meter; the table itself is counted separately.
         self.stack.meter.expire(i64::MAX);
         self.stack.sim.with(|world| {
             world.account.forget_ended();
@@ -254,8 +267,8 @@ impl Soak {
         });
     }
 
-    /// Rows that stay, and those that are removed in time.
-    fn rows(&self) -> (usize, usize) {
+    /// Returns the number of rows without an expiry, and of rows that expire.
+    fn count_rows(&self) -> (usize, usize) {
         let now = self.stack.now().as_second().to_string();
         let later = json!({":now": {"N": now}});
         (
@@ -264,7 +277,7 @@ impl Soak {
         )
     }
 
-    /// Counted where they are: whole rows would need more memory than what is measured.
+    /// Counts in DynamoDB: reading whole rows would need more memory than is measured.
     fn count(&self, filter: &str, values: &Value) -> usize {
         let mut request = json!({
             "TableName": stack::TABLE,

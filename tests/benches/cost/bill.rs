@@ -13,17 +13,17 @@ use crate::{
     times::Times,
 };
 
-/// Ports that lead to SQS and to S3.
+/// Ports that call SQS, and those that call S3.
 const SENDS: &[&str] = &["send"];
 const PUTS: &[&str] = &["archive"];
-/// Of a wake: it is sent, received and deleted.
+/// Requests to SQS per wake: send, receive and delete.
 const REQUESTS_OF_WAKE: f64 = 3.0;
 
-/// What a month comes to, line by line.
+/// Monthly bill, line by line.
 pub(crate) struct Bill<'a> {
     prices: &'a Prices,
     times: &'a Times,
-    /// By what is paid: how much of it, its unit, dollars.
+    /// Per item: amount, unit and dollars.
     lines: BTreeMap<&'static str, (f64, &'static str, f64)>,
 }
 
@@ -48,12 +48,12 @@ impl<'a> Bill<'a> {
         }
     }
 
-    /// What is paid for anyway.
-    pub(crate) fn hours_saved(&mut self, hour: &Counts, times: f64) {
+    /// Subtracts what the stack costs without this cluster.
+    pub(crate) fn subtract_hours(&mut self, hour: &Counts, times: f64) {
         self.hours(hour, -times);
     }
 
-    /// What was counted of a lane, so many times.
+    /// Adds the counts of a lane, `times` times.
     pub(crate) fn turns(&mut self, lane: Lane, count: &Count, times: f64) {
         let prices = self.prices;
         let invocations = count.invocations as f64 * times;
@@ -94,13 +94,13 @@ impl<'a> Bill<'a> {
         self.add("logs", "GB", logs, prices.cloudwatch.log_gigabyte);
     }
 
-    /// Heartbeats of a relay.
-    pub(crate) fn beats(&mut self, beats: f64) {
+    /// Adds heartbeats of a relay.
+    pub(crate) fn heartbeats(&mut self, count: f64) {
         let price = self.prices.dynamodb.write_unit;
-        self.add("ledger: heartbeats", "units", beats, price);
+        self.add("ledger: heartbeats", "units", count, price);
     }
 
-    /// Series that turns published, as if they did so in every hour.
+    /// Adds metric series that turns published, as if they did so in every hour.
     pub(crate) fn metrics(&mut self, names: &BTreeSet<&str>) {
         let price = self.prices.cloudwatch.metric;
         self.add("metrics", "", names.len() as f64, price);
@@ -110,7 +110,7 @@ impl<'a> Bill<'a> {
         }
     }
 
-    /// What is there whether it is used or not.
+    /// Adds resources that cost money whether they are used or not.
     pub(crate) fn fixed(&mut self, declared: &Declared) {
         let watch = &self.prices.cloudwatch;
         let dashboards = declared.dashboards.saturating_sub(watch.free_dashboards);
@@ -128,8 +128,8 @@ impl<'a> Bill<'a> {
         );
     }
 
-    /// Prints it; answers the sum.
-    pub(crate) fn tell(&self, what: &str) -> f64 {
+    /// Prints the bill; returns the sum.
+    pub(crate) fn print(&self, what: &str) -> f64 {
         let sum: f64 = self.lines.values().map(|(_, _, dollars)| dollars).sum();
         println!("{what}: ${sum:.2}");
         for (line, (amount, unit, dollars)) in &self.lines {
@@ -145,7 +145,7 @@ impl<'a> Bill<'a> {
     }
 }
 
-/// What was wanted, and what was not reached.
+/// Goals of the bench, and which of them were missed.
 #[derive(Default)]
 pub(crate) struct Goals {
     missed: Vec<String>,
@@ -165,7 +165,7 @@ impl Goals {
         }
     }
 
-    pub(crate) fn tell(&self) -> ExitCode {
+    pub(crate) fn print(&self) -> ExitCode {
         match self.missed.as_slice() {
             [] => {
                 println!("every goal is reached");

@@ -1,4 +1,4 @@
-//! What `whittle explain` asks of a month of the journal of a large cluster.
+//! Measures the journal queries of `whittle explain` over a month of a large cluster.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -18,14 +18,15 @@ use crate::{
 };
 
 const DAYS: i64 = 30;
-/// A decision about one node and its pods so often; the NodePool is named by each.
-const EVERY: SignedDuration = SignedDuration::from_mins(30);
+/// Interval between decisions about one node and its pods; each decision also names the NodePool.
+const DECISION_INTERVAL: SignedDuration = SignedDuration::from_mins(30);
 const PODS: usize = 5;
-/// Records that are written at once.
-const AT_ONCE: usize = 16;
-/// As many as `whittle explain` shows.
-const LAST: usize = 20;
-/// A question leads to a query, and then to its records together; that of a node to those of its NodeClaim, too.
+/// Upper bound on concurrent writes.
+const CONCURRENT_WRITES: usize = 16;
+/// Number of records that `whittle explain` shows.
+const RECORDS_SHOWN: usize = 20;
+/// Sequential rounds of calls per question: a query, then its records in parallel; a question about a node also queries
+/// its NodeClaim.
 const ROUNDS: f64 = 4.0;
 
 pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
@@ -37,18 +38,18 @@ pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
         about,
         from: now - SignedDuration::from_hours(24 * DAYS),
         until: now,
-        most: LAST,
+        most: RECORDS_SHOWN,
     };
     let journal = stack.ledger.clone();
     let real = journal.latest(&cluster, &wanted(None)).await.unwrap();
     let real = real.first().unwrap();
-    let records = DAYS * SignedDuration::from_hours(24).as_secs() / EVERY.as_secs();
+    let records = DAYS * SignedDuration::from_hours(24).as_secs() / DECISION_INTERVAL.as_secs();
     let entries = (1..=records).map(|number| {
         let node = usize::try_from(number).unwrap() % nodes;
         record(
             real,
             number,
-            now - EVERY * i32::try_from(number).unwrap(),
+            now - DECISION_INTERVAL * i32::try_from(number).unwrap(),
             node,
         )
     });
@@ -57,19 +58,19 @@ pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
             let (journal, cluster) = (&journal, &cluster);
             async move { journal.record(cluster, &entry).await }
         })
-        .buffer_unordered(AT_ONCE);
+        .buffer_unordered(CONCURRENT_WRITES);
     let written: Vec<_> = writes.collect().await;
     written.into_iter().for_each(Result::unwrap);
 
     let (node, claim) = about(7);
     let pool = Subject::NodePool("default".into());
-    let nobody = Subject::Pod(model::PodKey::new("default", "nobody"));
+    let unknown_pod = Subject::Pod(model::PodKey::new("default", "nobody"));
     println!("whittle explain, {records} records of {DAYS} days:");
-    for asked in [vec![node, claim], vec![pool], vec![nobody]] {
+    for subjects in [vec![node, claim], vec![pool], vec![unknown_pod]] {
         stack.meter.take();
         let started = Instant::now();
         let mut found = 0;
-        for subject in &asked {
+        for subject in &subjects {
             let wanted = wanted(Some(subject.clone()));
             let entries = journal.latest(&cluster, &wanted).await.unwrap();
             let reports = entries.iter().map(|entry| Report::read(entry).unwrap());
@@ -79,13 +80,17 @@ pub(crate) async fn explain(prices: &Prices, nodes: usize, goals: &mut Goals) {
         let units = stack.meter.take();
         println!(
             "    {:<32} {found:>3} records, {:>3} requests, {:>3} read units: {took} ms here, of which {:.0} ms are calls on AWS",
-            asked[0].to_string(),
+            subjects[0].to_string(),
             units.requests,
             units.reads,
             ROUNDS * prices.assumed.call_milliseconds,
         );
         let took = usize::try_from(took).unwrap();
-        goals.at_most(&format!("milliseconds to explain {}", asked[0]), took, 300);
+        goals.at_most(
+            &format!("milliseconds to explain {}", subjects[0]),
+            took,
+            300,
+        );
     }
 }
 
@@ -95,7 +100,7 @@ fn about(node: usize) -> (Subject, Subject) {
     (node, Subject::NodeClaim(name.as_str().into()))
 }
 
-/// As a real one, about a node.
+/// Copy of a real record, about another node.
 fn record(real: &JournalEntry, number: i64, at: jiff::Timestamp, node: usize) -> JournalEntry {
     let (of_node, of_claim) = about(node);
     let pods = (0..PODS).map(|pod| model::PodKey::new("default", format!("web-{node}-{pod}")));

@@ -1,6 +1,7 @@
-//! What DynamoDB would charge for the requests that pass, by the sizes of the items in them (Amazon DynamoDB's guide, "read and
-//! write operations"): a strongly consistent read takes a unit for each 4 KB, of all items that a query passes together, and of each item
-//! of a batch alone, one that is not there included; a write one for each 1 KB of the larger of old and new, twice that in a transaction, also when its condition refuses it.
+//! Computes what DynamoDB would charge for the requests that pass, by the sizes of their items (Amazon DynamoDB's
+//! guide, "read and write operations"). A strongly consistent read costs a unit for each 4 KB: of all items of a query
+//! together, and of each item of a batch alone, including items that do not exist. A write costs a unit for each 1 KB
+//! of the larger of old and new item, twice that in a transaction, also if its condition fails.
 
 use std::{
     collections::BTreeMap,
@@ -22,13 +23,13 @@ use serde_json::Value;
 const READ_UNIT: usize = 4 << 10;
 const WRITE_UNIT: usize = 1 << 10;
 
-/// Requests and units.
+/// Requests and capacity units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Units {
     pub(crate) requests: usize,
     pub(crate) reads: usize,
     pub(crate) writes: usize,
-    /// Those of `writes` that are the journal's: records, their index, and when what was told last.
+    /// Part of `writes` that is the journal's: records, their index, and the time of the last notifications.
     pub(crate) journal: usize,
 }
 
@@ -41,31 +42,31 @@ impl AddAssign for Units {
     }
 }
 
-/// Clones share what they count.
+/// Meter of a DynamoDB client. Clones share their counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     units: Units,
-    /// Of items that have passed, by partition and sort key: what an update or a delete is charged by.
+    /// Sizes of known items by partition and sort key, which updates and deletes are charged by.
     sizes: BTreeMap<(String, String), Size>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Size {
     bytes: usize,
-    /// When DynamoDB removes the item, in seconds since the epoch.
+    /// Time at which DynamoDB removes the item, in seconds since the epoch.
     expires: Option<i64>,
 }
 
 impl Meter {
-    /// What has been counted since it was asked last.
+    /// Takes the units counted since the last call.
     pub(crate) fn take(&self) -> Units {
         std::mem::take(&mut self.lock().units)
     }
 
-    /// Forgets what DynamoDB has removed by `now`, in seconds since the epoch.
+    /// Drops items that DynamoDB has removed by `now`, in seconds since the epoch.
     pub(crate) fn expire(&self, now: i64) {
         let is_kept = |size: &Size| size.expires.is_none_or(|expires| expires > now);
         self.lock().sizes.retain(|_, size| is_kept(size));
@@ -75,7 +76,7 @@ impl Meter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client whose requests are counted.
+    /// Wraps an HTTP client so that its requests are counted.
     pub(crate) fn over(&self, client: SharedHttpClient) -> SharedHttpClient {
         let meter = self.clone();
         http_client_fn(move |settings, components| {
@@ -97,7 +98,7 @@ impl HttpConnector for Metered {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-        let asked: Value =
+        let parameters: Value =
             serde_json::from_slice(request.body().bytes().unwrap_or_default()).unwrap();
         let (meter, answer) = (self.meter.clone(), self.connector.call(request));
         HttpConnectorFuture::new(async move {
@@ -107,9 +108,11 @@ impl HttpConnector for Metered {
             let bytes = bytes
                 .map_err(|error| ConnectorError::io(error.into()))?
                 .to_vec();
-            let done = response.status().is_success();
-            let answered: Value = serde_json::from_slice(&bytes).unwrap();
-            meter.lock().count(&operation, &asked, done, &answered);
+            let succeeded = response.status().is_success();
+            let body: Value = serde_json::from_slice(&bytes).unwrap();
+            meter
+                .lock()
+                .count(&operation, &parameters, succeeded, &body);
             *response.body_mut() = SdkBody::from(bytes);
             Ok(response)
         })
@@ -117,76 +120,91 @@ impl HttpConnector for Metered {
 }
 
 impl State {
-    fn count(&mut self, operation: &str, asked: &Value, done: bool, answered: &Value) {
+    fn count(&mut self, operation: &str, request: &Value, succeeded: bool, response: &Value) {
         self.units.requests += 1;
         match operation {
-            "GetItem" => self.units.reads += reads(self.passed(&answered["Item"])),
+            "GetItem" => self.units.reads += reads(self.record_item(&response["Item"])),
             "BatchGetItem" => {
-                let wanted = asked["RequestItems"].as_object().into_iter().flatten();
-                for (table, wanted) in wanted {
-                    assert_eq!(wanted["ConsistentRead"], true, "{asked}");
-                    let found = answered["Responses"][table]
+                let tables = request["RequestItems"].as_object().into_iter().flatten();
+                for (table, wanted) in tables {
+                    assert_eq!(wanted["ConsistentRead"], true, "{request}");
+                    let found = response["Responses"][table]
                         .as_array()
                         .into_iter()
                         .flatten();
-                    let found: Vec<usize> = found.map(|item| self.passed(item)).collect();
+                    let found: Vec<usize> = found.map(|item| self.record_item(item)).collect();
                     let keys = |of: &Value| of["Keys"].as_array().map_or(0, Vec::len);
-                    let left_out = keys(&answered["UnprocessedKeys"][table]);
-                    let missing = keys(wanted).saturating_sub(left_out + found.len());
+                    let unprocessed = keys(&response["UnprocessedKeys"][table]);
+                    let missing = keys(wanted).saturating_sub(unprocessed + found.len());
                     self.units.reads += missing + found.into_iter().map(reads).sum::<usize>();
                 }
             }
             "Query" => {
-                assert_eq!(asked["ConsistentRead"], true, "{asked}");
-                let items = answered["Items"].as_array().into_iter().flatten();
-                let passed = items.map(|item| self.passed(item)).sum();
-                self.units.reads += reads(passed);
+                assert_eq!(request["ConsistentRead"], true, "{request}");
+                let items = response["Items"].as_array().into_iter().flatten();
+                let bytes = items.map(|item| self.record_item(item)).sum();
+                self.units.reads += reads(bytes);
             }
             "PutItem" | "UpdateItem" | "DeleteItem" => {
-                self.write(operation, asked, done, answered, 1);
+                self.write(operation, request, succeeded, response, 1);
             }
             "TransactWriteItems" => {
-                let items = asked["TransactItems"].as_array().into_iter().flatten();
+                let items = request["TransactItems"].as_array().into_iter().flatten();
                 for (kind, write) in items.filter_map(|item| item.as_object()?.iter().next()) {
-                    self.write(kind, write, done, &Value::Null, 2);
+                    self.write(kind, write, succeeded, &Value::Null, 2);
                 }
             }
             other => panic!("no units are known for {other}"),
         }
     }
 
-    fn write(&mut self, kind: &str, asked: &Value, done: bool, answered: &Value, times: usize) {
+    fn write(
+        &mut self,
+        kind: &str,
+        request: &Value,
+        succeeded: bool,
+        response: &Value,
+        times: usize,
+    ) {
         let new = match kind {
-            "Put" | "PutItem" => &asked["Item"],
-            _ => &answered["Attributes"],
+            "Put" | "PutItem" => &request["Item"],
+            _ => &response["Attributes"],
         };
-        let of = match asked.get("Key") {
+        let key = match request.get("Key") {
             Some(key) => key_of(key),
             None => key_of(new),
         };
-        // A refused write answers with the item as it is.
-        self.passed(&answered["Item"]);
-        let old = self.sizes.get(&of).map_or(0, |size| size.bytes);
-        let size = if done { old.max(size_of(new)) } else { old };
+        // The response to a failed condition has the unchanged item.
+        self.record_item(&response["Item"]);
+        let old = self.sizes.get(&key).map_or(0, |size| size.bytes);
+        let size = if succeeded {
+            old.max(size_of(new))
+        } else {
+            old
+        };
         let units = times * size.div_ceil(WRITE_UNIT).max(1);
         self.units.writes += units;
-        let told = ["ONCE#journal", "ONCE#snapshot"];
-        if of.0.starts_with("JOURNAL#") || told.iter().any(|told| of.1.starts_with(told)) {
+        let notification_rows = ["ONCE#journal", "ONCE#snapshot"];
+        if key.0.starts_with("JOURNAL#")
+            || notification_rows
+                .iter()
+                .any(|prefix| key.1.starts_with(prefix))
+        {
             self.units.journal += units;
         }
-        if done {
-            self.passed(new);
+        if succeeded {
+            self.record_item(new);
             if kind.starts_with("Delete") {
-                self.sizes.remove(&of);
+                self.sizes.remove(&key);
             }
         }
     }
 
-    /// Notes an item's size.
-    fn passed(&mut self, item: &Value) -> usize {
+    /// Records an item's size.
+    fn record_item(&mut self, item: &Value) -> usize {
         let bytes = size_of(item);
         let key = key_of(item);
-        // The journal's rows are written once, and nothing else is.
+        // Rows of the journal are written once; all other rows change.
         if bytes > 0 && !key.0.starts_with("JOURNAL#") {
             let expires = item["expires"]["N"].as_str();
             let expires = expires.and_then(|seconds| seconds.parse().ok());
@@ -205,7 +223,7 @@ fn key_of(item: &Value) -> (String, String) {
     (text("pk"), text("sk"))
 }
 
-/// By the rules of the guide's "item sizes and formats".
+/// Size of an item by the rules of the guide's "item sizes and formats".
 fn size_of(item: &Value) -> usize {
     let attributes = item.as_object().into_iter().flatten();
     attributes

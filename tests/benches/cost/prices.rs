@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-/// What things cost, in dollars: `prices.yaml`.
+/// Prices in dollars, from `prices.yaml`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Prices {
@@ -55,7 +55,7 @@ pub(crate) struct CloudWatch {
     pub(crate) log_gigabyte: f64,
 }
 
-/// What is not measured, and why it is as it is, stands beside it in `prices.yaml`.
+/// Assumptions that are not measured; `prices.yaml` has the reason of each.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Assumed {

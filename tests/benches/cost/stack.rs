@@ -1,4 +1,4 @@
-//! A stack whose ledger is the real one in a local DynamoDB, metered; all else is in memory. Time is virtual.
+//! Stack whose ledger is the real one in a local DynamoDB, metered; all other parts are in memory. Time is virtual.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,19 +22,19 @@ use turns::World;
 use crate::meter::{Meter, Units};
 
 pub(crate) const TABLE: &str = "whittle-ledger";
-/// As the relay's, in a quiet cluster.
-const BEATS_EVERY: i64 = 25;
-/// Requests of DynamoDB that write many items hold so many.
-const BATCH: usize = 25;
+/// Seconds between heartbeats of a relay in a quiet cluster.
+const HEARTBEAT_SECONDS: i64 = 25;
+/// Upper bound on the items of one BatchWriteItem request.
+const BATCH_WRITE_MAX: usize = 25;
 
-/// What invocations of one function came to.
+/// Counts of the invocations of one function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) invocations: usize,
     pub(crate) units: Units,
-    /// Of the ports besides the ledger, by name.
+    /// Calls of ports other than the ledger, by name.
     pub(crate) calls: BTreeMap<&'static str, usize>,
-    /// Of the processor, in this build.
+    /// Compute time in this build.
     pub(crate) took: Duration,
 }
 
@@ -56,7 +56,7 @@ impl AddAssign for Count {
     }
 }
 
-/// By lane.
+/// Counts by lane.
 pub(crate) type Counts = BTreeMap<Lane, Count>;
 
 pub(crate) struct Stack {
@@ -67,12 +67,12 @@ pub(crate) struct Stack {
     pub(crate) dynamodb: Ministack,
     seconds: i64,
     turns: u64,
-    /// Changes that concern all lanes, as the relays count them.
+    /// Changes that concern all lanes, as counted by the relays.
     changes: u64,
 }
 
 impl Stack {
-    /// Serves so many clusters, each with one NodePool and a relay that watches.
+    /// Stack that serves this many clusters, each with one NodePool and a running relay.
     pub(crate) fn of(clusters: usize) -> Self {
         let dynamodb = Ministack::start(&[]);
         let declared =
@@ -100,7 +100,8 @@ impl Stack {
                     entry
                 })
                 .collect();
-            // All share an API server, where only one could take it.
+            // All clusters share one simulated API server, where only one could acquire the leader lease; this holder
+            // has it from the start.
             world.api.leader = Some(LeaderLease {
                 holder: rig.world.holder.clone(),
                 renewed_at: Some(world.now),
@@ -129,8 +130,8 @@ impl Stack {
         name(0)
     }
 
-    /// Names of metrics that turns have published for a cluster since this was asked last: each is paid for. Those named after
-    /// Whittle are the stack's, however many clusters there are.
+    /// Names of the metrics that turns published for a cluster since the last call; each is charged. Names that start
+    /// with `whittle_` belong to the stack and do not depend on the number of clusters.
     pub(crate) fn metrics(&self) -> BTreeSet<&'static str> {
         let published = self.sim.with(|world| std::mem::take(&mut world.metrics));
         let names = published.iter().map(|metric| metric.name);
@@ -144,13 +145,13 @@ impl Stack {
         })
     }
 
-    /// Lets time pass: relays beat, the sweep comes every minute, wakes are delivered.
+    /// Advances time: relays send heartbeats, the sweep runs every minute, wakes are delivered.
     pub(crate) async fn pass(&mut self, time: SignedDuration) -> Counts {
         let mut counts = Counts::new();
         for _ in 0..time.as_secs() {
             self.sim.advance(secs(1));
-            if self.seconds % BEATS_EVERY == 0 {
-                self.beat();
+            if self.seconds % HEARTBEAT_SECONDS == 0 {
+                self.send_heartbeats();
             }
             if self.seconds % 60 == 0 {
                 let swept = self.sweep().await;
@@ -182,10 +183,10 @@ impl Stack {
         self.end(started)
     }
 
-    /// Something changed that concerns all lanes, and the relays say so.
-    pub(crate) fn change(&mut self) {
+    /// Reports a change that concerns all lanes, by the counters of the relays.
+    pub(crate) fn report_change(&mut self) {
         self.changes += 1;
-        self.beat();
+        self.send_heartbeats();
     }
 
     pub(crate) fn now(&self) -> jiff::Timestamp {
@@ -219,8 +220,8 @@ impl Stack {
         }
     }
 
-    /// The relays' rows, which count on their own account.
-    fn beat(&self) {
+    /// Writes the relays' rows, which are not metered as units of turns.
+    fn send_heartbeats(&self) {
         let lanes = Lane::WOKEN.iter();
         let counters: serde_json::Map<String, Value> = lanes
             .map(|lane| {
@@ -242,7 +243,7 @@ impl Stack {
     }
 
     fn put(&self, rows: Vec<Value>) {
-        for batch in rows.chunks(BATCH) {
+        for batch in rows.chunks(BATCH_WRITE_MAX) {
             let puts: Vec<Value> = batch
                 .iter()
                 .map(|row| json!({"PutRequest": {"Item": row}}))
@@ -252,11 +253,12 @@ impl Stack {
         }
     }
 
-    /// Launches one node, by real turns, and makes it so many: with NodeClaim, instance, pod, and rows in the ledger.
+    /// Launches one node by real turns and copies it until there are `nodes`, with NodeClaim, instance, pod, and rows
+    /// in the ledger.
     pub(crate) async fn grow(&mut self, nodes: usize) {
         self.pass(secs(180)).await;
         self.sim.with(|world| world.api.scale("web", 1, cpu(3_000)));
-        self.settle().await;
+        self.run_until_idle().await;
         let bound = self.sim.with(stories::all_bound);
         assert!(bound, "the first node has not joined");
         let original = self.sim.with(|world| {
@@ -269,18 +271,18 @@ impl Stack {
             (1..nodes).for_each(|number| copy(world, number));
         });
         self.copy_rows(&original, nodes);
-        self.settle().await;
+        self.run_until_idle().await;
     }
 
-    /// Lets all lanes look each minute, until nothing is left to do.
-    async fn settle(&mut self) {
+    /// Runs all lanes each minute until no work is left.
+    async fn run_until_idle(&mut self) {
         for _ in 0..6 {
-            self.change();
+            self.report_change();
             self.pass(secs(60)).await;
         }
     }
 
-    /// Every row that names the first node, for each of the others.
+    /// Copies every row that names the first node for each of the others.
     fn copy_rows(&self, (claim, instance): &(String, String), nodes: usize) {
         let all = self
             .dynamodb

@@ -1,29 +1,34 @@
 use model::Lane;
 use serde_json::Value;
 
-/// What the template declares that is paid for by the month.
+/// Resources of the template that cost money by the month.
 pub(crate) struct Declared {
     pub(crate) alarms: usize,
     pub(crate) dashboards: usize,
-    /// Functions that poll a queue.
+    /// Event source mappings, each of which polls a queue.
     pub(crate) mappings: usize,
 }
 
-fn read() -> Value {
+fn read_template() -> Value {
     harness::template("sam-template.yaml")
 }
 
 pub(crate) fn declared() -> Declared {
-    let template = read();
+    let template = read_template();
     let resources = template["Resources"].as_object().unwrap();
-    let of = |kind: &str| resources.values().filter(|one| one["Type"] == kind).count();
+    let count = |resource_type: &str| {
+        resources
+            .values()
+            .filter(|resource| resource["Type"] == resource_type)
+            .count()
+    };
     let events = resources
         .values()
-        .filter_map(|one| one["Properties"]["Events"].as_object());
+        .filter_map(|resource| resource["Properties"]["Events"].as_object());
     let sources = events.flat_map(|events| events.values());
     Declared {
-        alarms: of("AWS::CloudWatch::Alarm"),
-        dashboards: of("AWS::CloudWatch::Dashboard"),
+        alarms: count("AWS::CloudWatch::Alarm"),
+        dashboards: count("AWS::CloudWatch::Dashboard"),
         mappings: sources.filter(|source| source["Type"] == "SQS").count(),
     }
 }
@@ -38,8 +43,8 @@ pub(crate) fn gigabytes(lane: Lane) -> f64 {
         Lane::Interruption => "InterruptionFunction",
         Lane::Housekeeper => "HousekeeperFunction",
     };
-    let template = read();
-    let own = &template["Resources"][name]["Properties"]["MemorySize"];
-    let all = &template["Globals"]["Function"]["MemorySize"];
-    own.as_f64().or(all.as_f64()).unwrap() / 1024.0
+    let template = read_template();
+    let function = &template["Resources"][name]["Properties"]["MemorySize"];
+    let global = &template["Globals"]["Function"]["MemorySize"];
+    function.as_f64().or(global.as_f64()).unwrap() / 1024.0
 }

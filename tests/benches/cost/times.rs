@@ -4,11 +4,11 @@ use jiff::SignedDuration;
 use model::{Lane, ids::TurnId};
 use stories::{Relay, Rig, all_bound, secs};
 
-/// How long quiet turns compute and how often they wait.
+/// Compute time and number of waits of quiet turns.
 pub(crate) struct Times {
-    /// The median of each lane, as the bench `turns` prints it. That bench does not run the sweep.
+    /// Median of each lane, as printed by the bench `turns`, which does not run the sweep.
     computes: BTreeMap<Lane, Duration>,
-    /// Calls one after the other, those that are made together counted once.
+    /// Number of sequential calls; concurrent calls count once.
     waits: BTreeMap<Lane, f64>,
 }
 
@@ -40,7 +40,7 @@ impl Times {
     }
 }
 
-/// Every call takes a virtual second, and calls that are made together take it together.
+/// Counts waits by giving every call a latency of one virtual second, which concurrent calls share.
 async fn waits() -> BTreeMap<Lane, f64> {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
