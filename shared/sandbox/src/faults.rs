@@ -123,6 +123,6 @@ impl Effect {
     }
 }
 
-pub(crate) fn lost_answer() -> ApiError {
+pub(crate) fn lost_response() -> ApiError {
     ApiError::internal("Internal error occurred: unexpected error when reading response body")
 }

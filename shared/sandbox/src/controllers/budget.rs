@@ -43,14 +43,14 @@ impl Controller for Budgets {
                 .filter(|pod| pod.namespace() == budget.namespace() && !is_finished(pod))
                 .filter(|pod| selects(&budget, pod.labels()))
                 .collect();
-            let forgets = report(client, &budget, &covered)?;
+            let forgets = update_status(client, &budget, &covered)?;
             due = [due, forgets].into_iter().flatten().min();
         }
         Ok(due)
     }
 }
 
-fn report(
+fn update_status(
     client: &mut Client<'_>,
     budget: &Object,
     pods: &[&Arc<Object>],

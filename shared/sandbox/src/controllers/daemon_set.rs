@@ -66,9 +66,9 @@ impl Controller for DaemonSets {
             .collect();
         for set in sets {
             if !set.is_terminating() {
-                place(client, &set, &nodes)?;
+                reconcile_pods(client, &set, &nodes)?;
             }
-            report(client, &set, &nodes)?;
+            update_status(client, &set, &nodes)?;
         }
         Ok(None)
     }
@@ -131,7 +131,7 @@ fn own_pods(client: &Client<'_>, set: &Object) -> Vec<Arc<Object>> {
     pods.filter(|pod| is_controlled_by(pod, set)).collect()
 }
 
-fn place(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
+fn reconcile_pods(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
     let wanted = wanted(set, nodes);
     let mut served: BTreeSet<String> = BTreeSet::new();
     for pod in own_pods(client, set) {
@@ -165,11 +165,11 @@ fn place(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult
             )?;
         }
     }
-    renew(client, set)
+    roll_out(client, set)
 }
 
 /// Replaces pods of older templates, at most `maxUnavailable` at a time.
-fn renew(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
+fn roll_out(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
     if json::text(set.value(), &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return Ok(());
     }
@@ -194,7 +194,7 @@ fn renew(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-fn report(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
+fn update_status(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
     let wanted = wanted(set, nodes);
     let pods = own_pods(client, set);
     let hash = template_hash(json::at(set.value(), &["spec", "template"]));

@@ -37,7 +37,7 @@ impl Controller for Deployments {
             if !deployment.is_terminating() {
                 roll(client, &deployment)?;
             }
-            report(client, &deployment)?;
+            update_status(client, &deployment)?;
         }
         Ok(None)
     }
@@ -232,7 +232,7 @@ fn forget_old(client: &mut Client<'_>, deployment: &Object, old: &[Arc<Object>])
     Ok(())
 }
 
-fn report(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> {
+fn update_status(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> {
     let Revisions { current, old } = revisions(client, deployment);
     let wanted = replicas(deployment);
     let sum = |field: &str| -> i64 {

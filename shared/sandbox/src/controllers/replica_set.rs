@@ -40,7 +40,7 @@ impl Controller for ReplicaSets {
             if !set.is_terminating() {
                 scale(client, &set, &pods)?;
             }
-            report(client, &set)?;
+            update_status(client, &set)?;
         }
         Ok(None)
     }
@@ -110,7 +110,7 @@ fn surplus(pods: &[Arc<Object>], wanted: usize) -> impl Iterator<Item = &Arc<Obj
     ranked.into_iter().take(pods.len().saturating_sub(wanted))
 }
 
-fn report(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
+fn update_status(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
     let pods = client.dependents(&PODS, set);
     let active = || pods.iter().filter(|pod| is_active(pod));
     let ready = active().filter(|pod| is_ready(pod.value())).count();

@@ -571,7 +571,11 @@ fn pods_of_a_stopped_machine_move_to_other_nodes() {
     simulation.pass(20);
     assert!(simulation.world.stop_machine("node-a"));
     simulation.pass(30);
-    assert_eq!(simulation.all(&NODES).len(), 2, "nobody has noticed yet");
+    assert_eq!(
+        simulation.all(&NODES).len(),
+        2,
+        "the lease has not expired yet"
+    );
     simulation.pass(30);
     assert!(
         simulation
@@ -650,7 +654,7 @@ fn deleting_a_namespace_deletes_its_contents() {
 
 #[test]
 fn equal_seeds_give_equal_runs() {
-    let tell = || {
+    let run = || {
         let mut simulation = Simulation::new();
         simulation.node("node-a", "us-east-1a");
         simulation.create(
@@ -666,5 +670,5 @@ fn equal_seeds_give_equal_runs() {
             .map(|pod| pod.encoded().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(tell(), tell());
+    assert_eq!(run(), run());
 }

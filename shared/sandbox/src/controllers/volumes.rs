@@ -47,7 +47,7 @@ impl Controller for Volumes {
         }
         for claim in client.all(&CLAIMS) {
             if json::text(claim.value(), &["spec", "volumeName"]).is_empty() {
-                serve(client, &claim)?;
+                reconcile_claim(client, &claim)?;
             }
         }
         reclaim(client)?;
@@ -79,7 +79,7 @@ fn claim_ephemeral(client: &mut Client<'_>, pod: &Object) -> ApiResult<()> {
 }
 
 /// Sets the default class of a claim and, unless the class waits for a consumer, provisions its volume.
-fn serve(client: &mut Client<'_>, claim: &Object) -> ApiResult<()> {
+fn reconcile_claim(client: &mut Client<'_>, claim: &Object) -> ApiResult<()> {
     let name = json::text(claim.value(), &["spec", "storageClassName"]);
     let classes = client.all(&STORAGE_CLASSES);
     if name.is_empty() && json::at(claim.value(), &["spec", "storageClassName"]).is_null() {

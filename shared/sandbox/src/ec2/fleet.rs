@@ -35,7 +35,7 @@ impl Account {
     ) -> Result<FleetAnswer, RequestError> {
         self.requests.push((now, request.clone()));
         if self.options.honors_client_tokens
-            && let Some((first, answer)) = self.answered.get(&request.token)
+            && let Some((first, answer)) = self.responses_by_token.get(&request.token)
         {
             return if first == request {
                 Ok(answer.clone())
@@ -61,7 +61,7 @@ impl Account {
             }
         }
         answer.failures = failures;
-        self.answered
+        self.responses_by_token
             .insert(request.token.clone(), (request.clone(), answer.clone()));
         Ok(answer)
     }

@@ -71,7 +71,7 @@ pub struct Account {
     pub protected: BTreeSet<InstanceId>,
     /// Instances left in a pool; a pool that is not listed is unlimited.
     capacity: BTreeMap<Pool, u32>,
-    answered: BTreeMap<LaunchToken, (FleetRequest, FleetResponse)>,
+    responses_by_token: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
     /// Every CreateFleet request that reached EC2, with the time of its arrival.
     requests: Vec<(Timestamp, FleetRequest)>,
     templates: BTreeSet<String>,
@@ -108,7 +108,7 @@ impl Account {
             instances: BTreeMap::new(),
             protected: BTreeSet::new(),
             capacity: BTreeMap::new(),
-            answered: BTreeMap::new(),
+            responses_by_token: BTreeMap::new(),
             requests: Vec::new(),
             templates: BTreeSet::new(),
             events: Vec::new(),

@@ -9,7 +9,7 @@ use super::{
     ResourceRequest,
     accept::{self, Representation},
     query::ListQuery,
-    respond::Answer,
+    respond::ApiResponse,
     stream, table,
 };
 use crate::{
@@ -88,7 +88,7 @@ pub(super) fn answer(shared: &Shared, request: &ResourceRequest) -> ApiResult<Re
             .to_string()
         }
     };
-    Ok(Answer::text(body).into_response(&request.headers))
+    Ok(ApiResponse::text(body).into_response(&request.headers))
 }
 
 struct Page {

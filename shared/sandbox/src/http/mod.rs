@@ -32,7 +32,7 @@ use serde_json::json;
 use self::{
     path::{Discovery, ResourcePath, Route},
     query::Query,
-    respond::Answer,
+    respond::ApiResponse,
 };
 use crate::{
     error::{ApiError, ApiResult},
@@ -86,7 +86,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     match respond(&shared, request).await {
         Ok(response) => response,
         Err(error) => {
-            let mut response = Answer::from(error.clone()).into_response(&headers);
+            let mut response = ApiResponse::from(error.clone()).into_response(&headers);
             respond::retry_after(&error, &mut response);
             response
         }
@@ -121,7 +121,7 @@ fn discover(shared: &Shared, headers: &HeaderMap, requested: &Discovery) -> ApiR
         && accept::wants_aggregated(headers)
     {
         let list = shared.read(|world| discovery::aggregated(&world.server.kinds, core));
-        let mut response = Answer::ok(&list).into_response(headers);
+        let mut response = ApiResponse::ok(&list).into_response(headers);
         response.headers_mut().insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static(discovery::AGGREGATED),
@@ -129,20 +129,22 @@ fn discover(shared: &Shared, headers: &HeaderMap, requested: &Discovery) -> ApiR
         return Ok(response);
     }
     let answer = shared.read(|world| discovery::plain(&world.server.kinds, requested))?;
-    Ok(Answer::ok(&answer).into_response(headers))
+    Ok(ApiResponse::ok(&answer).into_response(headers))
 }
 
-fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<Answer> {
-    let plain = |text: &str| Answer {
+fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<ApiResponse> {
+    let plain = |text: &str| ApiResponse {
         content_type: "text/plain; charset=utf-8",
-        ..Answer::text(text.to_owned())
+        ..ApiResponse::text(text.to_owned())
     };
     match segments {
         ["healthz" | "livez" | "readyz", ..] => Ok(plain("ok")),
-        ["version"] => Ok(Answer::ok(&discovery::version(shared.kubernetes_minor()))),
+        ["version"] => Ok(ApiResponse::ok(&discovery::version(
+            shared.kubernetes_minor(),
+        ))),
         [] => {
             authorize::user(shared, headers)?;
-            Ok(Answer::ok(
+            Ok(ApiResponse::ok(
                 &json!({"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}),
             ))
         }
@@ -150,24 +152,24 @@ fn other(shared: &Shared, headers: &HeaderMap, segments: &[&str]) -> ApiResult<A
             authorize::user(shared, headers)?;
             if accept::entries(headers).any(|entry| entry.contains("proto-openapi")) {
                 // An empty protobuf body is a document without definitions.
-                Ok(Answer {
+                Ok(ApiResponse {
                     content_type: openapi::SWAGGER_PROTOBUF,
-                    ..Answer::text(String::new())
+                    ..ApiResponse::text(String::new())
                 })
             } else {
-                Ok(Answer::ok(&openapi::swagger()))
+                Ok(ApiResponse::ok(&openapi::swagger()))
             }
         }
         ["openapi", "v3"] => {
             authorize::user(shared, headers)?;
-            Ok(Answer::ok(
+            Ok(ApiResponse::ok(
                 &shared.read(|world| openapi::index(&world.server.kinds)),
             ))
         }
         ["openapi", "v3", path @ ..] => {
             authorize::user(shared, headers)?;
             let document = shared.read(|world| openapi::document(&world.server.kinds, path))?;
-            Ok(Answer::ok(&document))
+            Ok(ApiResponse::ok(&document))
         }
         _ => Err(ApiError::unknown_path()),
     }
@@ -202,7 +204,7 @@ async fn resource(
         let body = body::read(body).await?;
         let review = body::decode(&parts.headers, &body)?;
         let review = authorize::review(shared, &user, &path, review)?;
-        let answer = Answer::ok(&review).with_status(StatusCode::CREATED);
+        let answer = ApiResponse::ok(&review).with_status(StatusCode::CREATED);
         return Ok(answer.into_response(&parts.headers));
     }
     authorize::check(shared, &user, verb, &path, query.name(verb))?;
@@ -232,12 +234,14 @@ async fn resource(
         Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
         Some(Effect::LoseAnswer) => lose_answer = true,
         Some(Effect::EndAtOnce) => {
-            return Ok(Answer::text(String::new()).into_response(&parts.headers));
+            return Ok(ApiResponse::text(String::new()).into_response(&parts.headers));
         }
         Some(Effect::Drip(pause)) => drip = Some(pause),
         Some(Effect::Endless) => return Ok(stream::endless()),
         Some(Effect::Unpacks(mebibytes)) => return Ok(stream::unpacking(mebibytes)),
-        Some(Effect::Answer(text)) => return Ok(Answer::text(text).into_response(&parts.headers)),
+        Some(Effect::Answer(text)) => {
+            return Ok(ApiResponse::text(text).into_response(&parts.headers));
+        }
     }
     let request = ResourceRequest {
         kind,
@@ -249,7 +253,7 @@ async fn resource(
     let body = body::read(body).await?;
     let response = dispatch(shared, &request, &body)?;
     if lose_answer {
-        return Err(faults::lost_answer());
+        return Err(faults::lost_response());
     }
     Ok(match drip {
         Some(pause) => stream::dripping(response, pause),
@@ -274,23 +278,23 @@ fn object_answer(
     shared: &Shared,
     request: &ResourceRequest,
     object: &crate::store::Object,
-) -> ApiResult<Answer> {
+) -> ApiResult<ApiResponse> {
     let shape = accept::shape(&request.headers, &request.query)?;
     let kind = &request.kind;
     let now = shared.now();
     shared.read(|world| {
         Ok(match shape {
             accept::Representation::Object if world.server.is_stored_as(kind) => {
-                Answer::text(object.encoded().to_owned())
+                ApiResponse::text(object.encoded().to_owned())
             }
             accept::Representation::Object => {
-                Answer::ok(&world.server.present(kind, object.value()))
+                ApiResponse::ok(&world.server.present(kind, object.value()))
             }
-            accept::Representation::Metadata => Answer::ok(&table::partial(object.value())),
+            accept::Representation::Metadata => ApiResponse::ok(&table::partial(object.value())),
             accept::Representation::Table(carried) => {
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
                 let objects = std::iter::once(object.value());
-                Answer::ok(&table::of_objects(kind, &metadata, objects, carried, now))
+                ApiResponse::ok(&table::of_objects(kind, &metadata, objects, carried, now))
             }
         })
     })

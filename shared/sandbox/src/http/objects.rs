@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::{http::StatusCode, response::Response};
 use serde_json::{Value, json};
 
-use super::{ResourceRequest, body, list::matches, object_answer, respond::Answer};
+use super::{ResourceRequest, body, list::matches, object_answer, respond::ApiResponse};
 use crate::{
     error::{ApiError, ApiResult},
     json,
@@ -44,7 +44,7 @@ pub(super) fn written(
     shared: &Shared,
     request: &ResourceRequest,
     written: WriteResult,
-) -> ApiResult<Answer> {
+) -> ApiResult<ApiResponse> {
     let status = match written.change {
         Outcome::Created => StatusCode::CREATED,
         Outcome::Changed | Outcome::Unchanged => StatusCode::OK,
@@ -53,7 +53,7 @@ pub(super) fn written(
     Ok(answer.with_status(status).with_warnings(written.warnings))
 }
 
-fn create(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<Answer> {
+fn create(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<ApiResponse> {
     if request.kind.namespaced && request.path.namespace.is_none() {
         return Err(ApiError::method_not_allowed());
     }
@@ -72,7 +72,7 @@ pub(super) fn update(
     request: &ResourceRequest,
     part: Part,
     body: &[u8],
-) -> ApiResult<Answer> {
+) -> ApiResult<ApiResponse> {
     let value = body::decode(&request.headers, body)?;
     let result = shared.write(|world, now| {
         let options = options(request);
@@ -95,7 +95,7 @@ pub(super) fn patch_object(
     request: &ResourceRequest,
     part: Part,
     body: &[u8],
-) -> ApiResult<Answer> {
+) -> ApiResult<ApiResponse> {
     let media_type = body::media_type(&request.headers);
     if media_type == "application/apply-patch+yaml" {
         return apply(shared, request, part, body);
@@ -149,7 +149,12 @@ pub(super) fn apply_patch(
     }
 }
 
-fn apply(shared: &Shared, request: &ResourceRequest, part: Part, body: &[u8]) -> ApiResult<Answer> {
+fn apply(
+    shared: &Shared,
+    request: &ResourceRequest,
+    part: Part,
+    body: &[u8],
+) -> ApiResult<ApiResponse> {
     let config = body::parse_yaml(body)?;
     let named = request.query.text("fieldManager").to_owned();
     let options = WriteOptions {
@@ -170,7 +175,7 @@ fn apply(shared: &Shared, request: &ResourceRequest, part: Part, body: &[u8]) ->
     written(shared, request, result)
 }
 
-fn delete(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<Answer> {
+fn delete(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<ApiResponse> {
     let options = delete_options(request, body)?;
     let deleted = shared.write(|world, now| {
         world
@@ -179,7 +184,7 @@ fn delete(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<
     })?;
     match deleted {
         Deleted::Later(object) => object_answer(shared, request, &object),
-        Deleted::Now(object) => Ok(Answer::ok(&json!({
+        Deleted::Now(object) => Ok(ApiResponse::ok(&json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {
                 "name": object.name(), "group": request.kind.group,
@@ -218,7 +223,7 @@ pub(super) fn delete_all(
             "metadata": {"resourceVersion": listing.revision.to_string()}, "items": items,
         }))
     })?;
-    Ok(Answer::ok(&answer).into_response(&request.headers))
+    Ok(ApiResponse::ok(&answer).into_response(&request.headers))
 }
 
 /// Delete options of the body and the query.

@@ -14,7 +14,7 @@ const COMPRESS_FROM_BYTES: usize = 128 * 1024;
 
 /// Response before encoding.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ApiResponse {
     pub(super) status: StatusCode,
     pub(super) body: String,
     pub(super) content_type: &'static str,
@@ -23,7 +23,7 @@ pub(super) struct Answer {
 
 pub(super) const JSON: &str = "application/json";
 
-impl Answer {
+impl ApiResponse {
     pub(super) fn ok(body: &Value) -> Self {
         Self::text(body.to_string())
     }
@@ -73,7 +73,7 @@ impl Answer {
     }
 }
 
-impl From<ApiError> for Answer {
+impl From<ApiError> for ApiResponse {
     fn from(error: ApiError) -> Self {
         let status = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self::ok(&error.to_status()).with_status(status)

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use axum::{http::StatusCode, response::Response};
 use serde_json::{Value, json};
 
-use super::{ResourceRequest, body, object_answer, objects, respond::Answer};
+use super::{ResourceRequest, body, object_answer, objects, respond::ApiResponse};
 use crate::{
     error::{ApiError, ApiResult},
     json,
@@ -63,9 +63,9 @@ pub(super) fn answer(
         }
         ("log", "get") => {
             shared.read(|world| world.server.get(&request.kind, &request.key()))?;
-            Answer {
+            ApiResponse {
                 content_type: "text/plain; charset=utf-8",
-                ..Answer::text("simulated containers write no logs\n".to_owned())
+                ..ApiResponse::text("simulated containers write no logs\n".to_owned())
             }
         }
         ("attach" | "exec" | "portforward", "get" | "create") => {
@@ -79,15 +79,15 @@ pub(super) fn answer(
     Ok(answer.into_response(&request.headers))
 }
 
-fn scale(shared: &Shared, request: &ResourceRequest) -> ApiResult<Answer> {
+fn scale(shared: &Shared, request: &ResourceRequest) -> ApiResult<ApiResponse> {
     let scale = shared.read(|world| {
         let object = world.server.get(&request.kind, &request.key())?;
         world.server.scale_of(&request.kind, &object)
     })?;
-    Ok(Answer::ok(&scale))
+    Ok(ApiResponse::ok(&scale))
 }
 
-fn set_scale(shared: &Shared, request: &ResourceRequest, wanted: &Value) -> ApiResult<Answer> {
+fn set_scale(shared: &Shared, request: &ResourceRequest, wanted: &Value) -> ApiResult<ApiResponse> {
     let scale = shared.write(|world, now| {
         let options = objects::options(request);
         let key = request.key();
@@ -96,10 +96,10 @@ fn set_scale(shared: &Shared, request: &ResourceRequest, wanted: &Value) -> ApiR
             .set_scale(&request.kind, &key, wanted, &options, now)?;
         world.server.scale_of(&request.kind, &written.object)
     })?;
-    Ok(Answer::ok(&scale))
+    Ok(ApiResponse::ok(&scale))
 }
 
-fn evict(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<Answer> {
+fn evict(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<ApiResponse> {
     let eviction = body::decode(&request.headers, body)?;
     let named = json::text(&eviction, &["metadata", "name"]);
     if !named.is_empty() && named != request.name() {
@@ -116,10 +116,10 @@ fn evict(shared: &Shared, request: &ResourceRequest, body: &[u8]) -> ApiResult<A
     Ok(success(StatusCode::CREATED))
 }
 
-fn success(status: StatusCode) -> Answer {
+fn success(status: StatusCode) -> ApiResponse {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
         "code": status.as_u16(),
     });
-    Answer::ok(&body).with_status(status)
+    ApiResponse::ok(&body).with_status(status)
 }

@@ -157,7 +157,7 @@ fn compile(source: &str, functions: &mut FunctionCache) -> Result<Program, Strin
     }
 }
 
-/// FunctionCache available to rules; created once per validation.
+/// Functions available to rules; created once per validation.
 pub(super) fn context() -> Context<'static> {
     Context::default().with_all()
 }

@@ -117,7 +117,7 @@ async fn applies_scales_and_deletes() {
 async fn describe_shows_the_events_of_a_pod() {
     let fixture = Fixture::start().await;
     fixture.kubectl_with(&["apply", "-f", "-"], INFLATE).await;
-    eventually("the event is told", async || {
+    eventually("the event is emitted", async || {
         let pods = fixture.kubectl(&["get", "pods", "-o", "name"]).await;
         let Some(pod) = pods.lines().next() else {
             return false;

@@ -84,7 +84,7 @@ impl Controller for PodWorkers {
         for pod in client.all(&PODS) {
             let node = node_name(&pod);
             if !node.is_empty() && client.machines.is_served(node) {
-                let next = pod::serve(client, &self.options, &pod)?;
+                let next = pod::advance_pod(client, &self.options, &pod)?;
                 due = [due, next].into_iter().flatten().min();
             }
         }

@@ -38,7 +38,7 @@ pub(super) fn serve_machines(
                 Some(client.now)
             }
             MachineState::Booting => Some(machine.joins_at),
-            MachineState::Running { since } => serve(client, options, &machine.join, since)?,
+            MachineState::Running { since } => renew_node(client, options, &machine.join, since)?,
             MachineState::Gone => None,
         };
         due = [due, next].into_iter().flatten().min();
@@ -211,7 +211,7 @@ fn list(resources: &Resources) -> Value {
     Value::Object(entries.collect())
 }
 
-fn serve(
+fn renew_node(
     client: &mut Client<'_>,
     options: &KubeletOptions,
     join: &NodeJoin,

@@ -20,7 +20,7 @@ const STOP_SECONDS: &str = "whittle.sh/sandbox-stop-seconds";
 const RUN_SECONDS: &str = "whittle.sh/sandbox-run-seconds";
 
 /// Advances a bound pod; returns the time of its next step.
-pub(super) fn serve(
+pub(super) fn advance_pod(
     client: &mut Client<'_>,
     options: &KubeletOptions,
     pod: &Object,
