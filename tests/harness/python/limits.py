@@ -1,9 +1,9 @@
-"""Limits of services that neither their models nor the emulators know: what AWS answers to a request beyond one of them."""
+"""Service limits that neither the API models nor the emulators enforce, with the error that AWS returns above each."""
 
 CODE = "ValidationException"
-# Characters of a parameter of the standard tier.
+# Maximum characters in the value of a standard-tier parameter.
 PARAMETER = 4096
-# Bytes of all entries of one PutEvents.
+# Maximum bytes of all entries of one PutEvents request.
 ENTRIES = 256 * 1024
 
 

@@ -1,8 +1,8 @@
-"""Whether a request is one that the service's own model allows: botocore's, pinned with the emulators.
+"""Validates requests against the API models of botocore, which is pinned with the emulators.
 
-Emulators take what AWS refuses: empty lists, names that are too long, values that no enumeration has. So requests of the functions are
-read as the service would read them, by its protocol, and held against the model: required members, unknown ones, lengths, ranges,
-patterns and enumerations. A request that breaks the model is answered with an error of the code ModelViolation, and not handed on.
+Emulators accept requests that AWS rejects: empty lists, names that are too long, values that are in no enumeration. Requests of the
+functions are therefore parsed by the protocol of the service and checked against its model: required members, unknown ones, lengths,
+ranges, patterns and enumerations. A request that violates the model fails with the code ModelViolation, and does not reach the emulator.
 """
 
 import base64
@@ -19,13 +19,13 @@ import botocore.session
 import limits
 
 CODE = "ModelViolation"
-# By the name that requests are signed for, where that is another one.
+# botocore's service name by signing name, where they differ.
 SERVICES = {"servicequotas": "service-quotas"}
-# Requests to S3 are made by hand and have no parameters to speak of; signed as `s3`.
-LEFT_OUT = {"s3"}
-# Values of these grow with every new machine, so that a model is always behind.
+# Signing names of services that are not validated: requests to S3 are built without an SDK and have hardly any parameters.
+NOT_VALIDATED = {"s3"}
+# Enumerations that grow with every new instance type, so that a pinned model is always incomplete.
 OPEN_ENUMERATIONS = {"InstanceType"}
-# Java's classes of characters, for Python: letters, separators, numbers, marks, punctuation, symbols.
+# Python equivalents of Java's Unicode character classes: letters, separators, numbers, marks, punctuation, symbols.
 CLASSES = {"L": "a-zA-Z\u00aa-\uffff", "Z": " \u00a0", "N": "0-9", "M": "", "P": "", "S": ""}
 
 _session = botocore.session.get_session()
@@ -33,19 +33,19 @@ _models = {}
 
 
 def violations(method: str, path: str, headers: dict[str, str], body: bytes) -> list[str]:
-    """What is wrong with a request, one line each; nothing where its service is not known here."""
-    return judged(method, path, headers, body)[1]
+    """Returns the violations of a request, one line each; none if its service is unknown."""
+    return validate(method, path, headers, body)[1]
 
 
-def judged(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[str | None, list[str]]:
-    """The operation, such as `eks:CreateAccessEntry`, where its service is known here, and what is wrong with the request."""
+def validate(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[str | None, list[str]]:
+    """Returns the operation, such as `eks:CreateAccessEntry`, or None if it is unknown, and the violations of the request."""
     service = signed_for(headers.get("authorization", ""))
-    if service is None or service in LEFT_OUT or "Botocore" in headers.get("user-agent", ""):
+    if service is None or service in NOT_VALIDATED or "Botocore" in headers.get("user-agent", ""):
         return None, []
     model = model_of(SERVICES.get(service, service))
     if model is None:
         return None, []
-    found = Reading(model, method, path, headers, body).read()
+    found = RequestParser(model, method, path, headers, body).read()
     if found is None:
         return None, [f"{service}: no operation for {method} {path} {headers.get('x-amz-target', '')}"]
     operation, parameters, unknown = found
@@ -72,8 +72,8 @@ def model_of(service: str):
     return _models[service]
 
 
-class Reading:
-    """A request as its protocol says it is to be read."""
+class RequestParser:
+    """Parses a request by the protocol of its service."""
 
     def __init__(self, model, method, path, headers, body):
         self.model, self.method, self.path, self.headers, self.body = model, method, path, headers, body
@@ -121,7 +121,7 @@ class Reading:
         if shape.type_name == "list":
             if protocol == "query" and not shape.serialization.get("flattened"):
                 tree = tree.get(shape.member.serialization.get("name", "member"), {})
-            numbered = sorted(((int(nth), of) for nth, of in tree.items() if nth.isdigit()), key=lambda one: one[0])
+            numbered = sorted(((int(nth), of) for nth, of in tree.items() if nth.isdigit()), key=lambda item: item[0])
             if protocol == "query" and tree.get("") == "":
                 return []
             return [self.value(shape.member, of, protocol, f"{at}[{nth}]") for nth, of in numbered]
@@ -175,7 +175,7 @@ class Reading:
 
 
 def nested(form: dict[str, str]) -> dict:
-    """A form with names such as `Filter.1.Name` as a tree; a value that has others below it lies under the empty name."""
+    """Returns a form with names such as `Filter.1.Name` as a tree; the value of an inner node is under the empty name."""
     tree: dict = {}
     for name, text in form.items():
         place = tree
@@ -207,17 +207,17 @@ def scalar(shape, text):
         if kind == "blob":
             return base64.b64decode(text, validate=True)
     except (ValueError, KeyError, binascii.Error):
-        return Unreadable(text)
+        return InvalidScalar(text)
     return text
 
 
-class Unreadable(str):
-    """A text where something else is wanted."""
+class InvalidScalar(str):
+    """String that is not a valid value of its shape."""
 
 
 def check(shape, value, at: str) -> list[str]:
     name = at.lstrip(".") or "the request"
-    if isinstance(value, Unreadable):
+    if isinstance(value, InvalidScalar):
         return [f"{name} is {value!r}, no {shape.type_name}"]
     kind = shape.type_name
     if kind == "structure":
@@ -276,8 +276,8 @@ def matches(pattern: str, value: str) -> bool:
         return True
 
 
-def refusal(headers: dict[str, str], wrong: list[str]) -> tuple[str, bytes]:
-    """Content type and body of the answer to a request that breaks its model."""
+def error_response(headers: dict[str, str], wrong: list[str]) -> tuple[str, bytes]:
+    """Returns content type and body of the error for a request that violates its model."""
     code = code_of(wrong)
     for line in wrong:
         print(f"{code}: {line.removeprefix(code + ': ')}", file=sys.stderr, flush=True)
@@ -294,14 +294,14 @@ def refusal(headers: dict[str, str], wrong: list[str]) -> tuple[str, bytes]:
 
 
 def code_of(wrong: list[str]) -> str:
-    """Of an answer to a request that breaks its model, or is beyond a limit."""
+    """Returns the error code for a request that violates its model or exceeds a limit."""
     return limits.CODE if wrong[0].startswith(limits.CODE) else CODE
 
 
-def judging_wsgi(application):
-    """The application, for requests that their models allow."""
+def validating_wsgi(application):
+    """Wraps a WSGI application so that it receives only valid requests."""
 
-    def judge(environ, start_response):
+    def validated(environ, start_response):
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         headers = {name[5:].replace("_", "-").lower(): text for name, text in environ.items() if name.startswith("HTTP_")}
@@ -309,17 +309,17 @@ def judging_wsgi(application):
         wrong = violations(environ["REQUEST_METHOD"], path, headers, body)
         if not wrong:
             return application(environ, start_response)
-        kind, answer = refusal(headers, wrong)
+        kind, answer = error_response(headers, wrong)
         start_response("400 Bad Request", [("content-type", kind), ("x-amzn-errortype", code_of(wrong)), ("content-length", str(len(answer)))])
         return [answer]
 
-    return judge
+    return validated
 
 
-def judging_asgi(application):
-    """The same for an asynchronous application."""
+def validating_asgi(application):
+    """Wraps an ASGI application so that it receives only valid requests."""
 
-    async def judge(scope, receive, send):
+    async def validated(scope, receive, send):
         if scope["type"] != "http":
             return await application(scope, receive, send)
         body, messages = b"", []
@@ -338,9 +338,9 @@ def judging_asgi(application):
 
         if not wrong:
             return await application(scope, again, send)
-        kind, answer = refusal(headers, wrong)
+        kind, answer = error_response(headers, wrong)
         sent = [(b"content-type", kind.encode()), (b"x-amzn-errortype", code_of(wrong).encode())]
         await send({"type": "http.response.start", "status": 400, "headers": sent})
         await send({"type": "http.response.body", "body": answer})
 
-    return judge
+    return validated

@@ -1,7 +1,7 @@
-"""What the owner of an account has made before the first node: a network, the nodes' identity and images to boot."""
+"""Seeds an account with the resources that exist before the first node: network, node role, instance profile and images."""
 
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
-# Any version the tests' API server may say it is.
+# Minor versions that the tests' API server may report.
 KUBERNETES_MINORS = range(29, 40)
 RELEASE = "v20261101"
 

@@ -1,17 +1,17 @@
 """ministack on a free port of 127.0.0.1, with the functions' other endpoints in its environment.
 
-Worth knowing about ministack 1.5.33:
+Known behaviour of ministack 1.5.33:
 - A `provided.al2023` function is a process that inherits ministack's environment, then gets the template's: so the
   endpoints of emulators need no parameter of the template. AWS_ENDPOINT_URL is always ministack's own. Processes stay
   warm for five minutes; one that dies fails its message, which returns after the queue's visibility time-out.
 - It sets neither AWS_LAMBDA_LOG_FORMAT nor AWS_LAMBDA_LOG_LEVEL from LoggingConfig; they come from the environment too.
 - Logs are in CloudWatch Logs under the function's log group, written when an invocation ends, and in ministack's own log.
-- It takes requests that AWS would refuse: models.py holds them against the services' own models before ministack sees them.
+- It accepts requests that AWS would reject: models.py validates them against the services' API models before ministack handles them.
 - Credentials of an account's functions are its 12 digits; permissions are not enforced; AssumeRole takes session tags.
 - CloudFormation knows every resource of our template but does not apply the table's TTL and encryption.
 - It does not transform the templates of nested stacks.
 - PutEvents refuses sources that begin with `aws.`: put the event on the interrupt queue instead.
-- Its EC2 is thin: moto answers for EC2 and IAM, and for SSM, which knows the AMI parameters.
+- Its EC2 is incomplete: moto serves EC2 and IAM, and for SSM, which knows the AMI parameters.
 - It unpacks functions into a directory of the temporary directory and never removes it, so it gets a directory of its own.
 """
 
@@ -54,8 +54,8 @@ def wait_until_ready(endpoint: str) -> None:
             time.sleep(0.05)
 
 
-wire.lead_a_session_of_our_own()
-announcements = wire.take_standard_output()
+wire.start_session()
+announcements = wire.redirect_standard_output()
 scratch = tempfile.mkdtemp(prefix="whittle-ministack-")
 port = free_port()
 endpoint = f"http://127.0.0.1:{port}"
@@ -78,7 +78,7 @@ tempfile.tempdir = None
 import models  # noqa: E402
 from ministack import app  # noqa: E402
 
-app.app = models.judging_asgi(app.app)
+app.app = models.validating_asgi(app.app)
 wire.in_background(serve_calls, endpoint, announcements, scratch)
 try:
     app.main()

@@ -1,11 +1,11 @@
-"""moto on a free port of 127.0.0.1, with what a cluster's nodes need already there.
+"""moto on a free port of 127.0.0.1, with the resources that a cluster's nodes need.
 
-Worth knowing about moto 5.2.5:
-- EC2 is wide: 1,395 instance types, offerings, spot prices, launch templates, CreateFleet of type `instant`. It never runs
+Known behaviour of moto 5.2.5:
+- EC2 is broad: 1,395 instance types, offerings, spot prices, launch templates, CreateFleet of type `instant`. It never runs
   out of capacity, does not know ClientToken and answers 500 for capacity reservations; prices (Pricing) are 500 too.
-- It takes requests that AWS would refuse: models.py holds them against the services' own models before moto sees them.
+- It accepts requests that AWS would reject: models.py validates them against the services' API models before moto handles them.
 - Permissions are not enforced; any credentials do, and unknown ones belong to MOTO_ACCOUNT_ID.
-- SSM refuses to put /aws/…, and RegisterImage forgets the architecture: both are put behind its back.
+- SSM refuses to put /aws/…, and RegisterImage forgets the architecture: both are written to its internal state.
 - DescribeInstanceTypes for all its types takes four seconds of a core and is not paged, so only FAMILIES are left of them.
 """
 
@@ -16,9 +16,9 @@ import sys
 
 import wire
 
-wire.lead_a_session_of_our_own()
-announcements = wire.take_standard_output()
-# moto reads these while it is imported.
+wire.start_session()
+announcements = wire.redirect_standard_output()
+# moto reads these variables at import.
 os.environ["MOTO_ACCOUNT_ID"] = wire.ACCOUNT
 os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
 
@@ -32,7 +32,7 @@ from moto.server import ThreadedMotoServer  # noqa: E402
 from moto.ssm.models import Parameter, ssm_backends  # noqa: E402
 
 
-# One of each kind that decisions tell apart: generations, processors, burstable, local disks, accelerators.
+# One family of each kind that affects decisions: generations, processors, burstable, local disks, accelerators.
 FAMILIES = "c5 c6g c7g g5 inf2 m5 m5d m6g m7g m7i r5 r7g t3 t4g".split()
 
 
@@ -41,33 +41,33 @@ def keep_few_families() -> None:
         return name.split(".")[0] in FAMILIES
 
     types = instance_types.InstanceTypeBackend.instance_types
-    types[:] = [kind for kind in types if is_kept(kind.name)]
+    types[:] = [instance_type for instance_type in types if is_kept(instance_type.name)]
     for by_region in instance_types.INSTANCE_TYPE_OFFERINGS.values():
         for offerings in by_region.values():
             offerings[:] = [offering for offering in offerings if is_kept(offering["InstanceType"])]
 
 
-def describe_image_behind_motos_back(image: str, architecture: str) -> None:
+def describe_image_in_internal_state(image: str, architecture: str) -> None:
     ami = ec2_backends[wire.ACCOUNT][wire.REGION].amis[image]
     ami.architecture = architecture
     ami.root_device_name = "/dev/xvda"
     ami.root_device_type = "ebs"
 
 
-def put_parameter_behind_motos_back(name: str, value: str) -> None:
+def put_parameter_in_internal_state(name: str, value: str) -> None:
     parameters = ssm_backends[wire.ACCOUNT][wire.REGION]._parameters
     parameter = Parameter(wire.ACCOUNT, name, value, "String", None, None, None, utcnow(), version=1, data_type="text")
     parameters[name].append(parameter)
 
 
-def judge_requests() -> None:
+def validate_requests() -> None:
     dispatcher = threaded_moto_server.DomainDispatcherApplication
-    threaded_moto_server.DomainDispatcherApplication = lambda create: models.judging_wsgi(dispatcher(create))
+    threaded_moto_server.DomainDispatcherApplication = lambda create: models.validating_wsgi(dispatcher(create))
 
 
 keep_few_families()
-judge_requests()
-# One line per request would bury what went wrong.
+validate_requests()
+# One line per request would hide the errors.
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
@@ -75,8 +75,8 @@ endpoint = "http://{}:{}".format(*server.get_host_and_port())
 client = wire.clients(endpoint)
 seeded = seed.account(client, cluster=json.loads(sys.argv[1])["cluster"])
 for image, architecture in seeded.pop("architectures").items():
-    describe_image_behind_motos_back(image, architecture)
+    describe_image_in_internal_state(image, architecture)
 for name, value in seeded["parameters"].items():
-    put_parameter_behind_motos_back(name, value)
+    put_parameter_in_internal_state(name, value)
 wire.answer_calls(client, announcements, {"endpoint": endpoint, "seed": seeded})
 wire.end_everything()

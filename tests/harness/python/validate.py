@@ -1,4 +1,4 @@
-"""Reads requests from standard input as JSON, and writes for each its operation and what the service's own model does not allow."""
+"""Validates requests: reads them from standard input as JSON, and writes for each its operation and the violations of the service's model."""
 
 import json
 import sys
@@ -6,4 +6,4 @@ import sys
 import models
 
 requests = json.load(sys.stdin)
-json.dump([models.judged(one["method"], one["path"], one["headers"], one["body"].encode()) for one in requests], sys.stdout)
+json.dump([models.validate(request["method"], request["path"], request["headers"], request["body"].encode()) for request in requests], sys.stdout)

@@ -1,8 +1,8 @@
-"""How the test process talks to an emulator: one JSON document per line.
+"""Protocol between the test process and an emulator: one JSON document per line.
 
-The emulator announces itself with one line when it is ready. Then every line on its standard input is a call,
-{"service", "operation", "parameters"} in boto3's words, answered by {"ok": …} or {"error": …}. When the input ends
-(the test is over, or was killed) the emulator ends, and takes every process it has started with it.
+The emulator announces its endpoint with one line when it is ready. Then every line on its standard input is a call,
+{"service", "operation", "parameters"} with boto3's names, answered by {"ok": …} or {"error": …}. When the input ends
+(the test is over, or was killed) the emulator ends, together with every process that it has started.
 """
 
 import json
@@ -19,28 +19,28 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
 
-def lead_a_session_of_our_own() -> None:
-    """So that ending the process group ends the functions too, and a Ctrl-C in the terminal reaches only the test."""
+def start_session() -> None:
+    """Starts a session: killing its process group ends the functions too, and a Ctrl-C in the terminal reaches only the test."""
     os.setsid()
 
 
-def take_standard_output():
-    """Keeps the announcements apart: whatever else is printed goes to the log."""
+def redirect_standard_output():
+    """Redirects standard output to the log, and returns the original for announcements and responses."""
     announcements = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return announcements
 
 
 def clients(endpoint: str):
-    """A function from a service's name to its client."""
+    """Returns a function that maps the name of a service to its client."""
     session = boto3.Session(aws_access_key_id=ACCOUNT, aws_secret_access_key="test", region_name=REGION)
     config = botocore.config.Config(retries={"max_attempts": 1}, proxies={})
-    made = {}
+    by_service = {}
 
     def client(service: str):
-        if service not in made:
-            made[service] = session.client(service, endpoint_url=endpoint, config=config)
-        return made[service]
+        if service not in by_service:
+            by_service[service] = session.client(service, endpoint_url=endpoint, config=config)
+        return by_service[service]
 
     return client
 
@@ -54,7 +54,7 @@ def answer_calls(client, announcements, announcement: dict) -> None:
             answer = operation(**call.get("parameters", {}))
             answer.pop("ResponseMetadata", None)
             print(json.dumps({"ok": answer}, default=encode), file=announcements)
-        except Exception as error:  # whatever it is, the test wants to see it
+        except Exception as error:  # every exception is reported to the test
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=announcements)
 
 

@@ -1,4 +1,4 @@
-//! The chart, as helm renders it.
+//! Renders the Helm chart.
 
 use std::{path::Path, process::Command};
 
@@ -6,15 +6,16 @@ use serde_json::Value;
 
 /// Namespace of the rendered release, and of the relay's ServiceAccount.
 pub const RELEASE_NAMESPACE: &str = "whittle";
-/// The relay's user name, as API servers give it to its ServiceAccount.
+/// User name that API servers give to the relay's ServiceAccount.
 pub const RELAY_USER: &str = "system:serviceaccount:whittle:whittle-relay";
-/// Kinds of the group `rbac.authorization.k8s.io`.
+/// API version of RBAC objects.
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-/// The objects that the chart renders with complete values and those given.
+/// Objects of the chart, rendered with the values that it requires and those given.
 ///
 /// # Panics
-/// If helm refuses them.
+///
+/// If helm fails.
 #[must_use]
 pub fn rendered_chart(sets: &[&str]) -> Vec<Value> {
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/chart");
@@ -39,10 +40,11 @@ pub fn rendered_chart(sets: &[&str]) -> Vec<Value> {
     objects.filter(|object| !object.is_null()).collect()
 }
 
-/// The roles of functions and relay, and who holds them.
+/// RBAC roles and bindings of functions and relay.
 ///
 /// # Panics
-/// If helm refuses the chart.
+///
+/// If helm fails.
 #[must_use]
 pub fn chart_rbac() -> Vec<Value> {
     let mut objects = rendered_chart(&[]);

@@ -1,4 +1,4 @@
-//! One emulator process, and how it is asked (its side is `python/wire.py`).
+//! Emulator process and the protocol of calls to it (`python/wire.py` is the other end).
 
 use std::{
     fs::File,
@@ -11,27 +11,29 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-/// How much of an emulator's log is shown when a test fails.
+/// Upper bound on the log lines that a failed test prints.
 const LOG_LINES_SHOWN: usize = 200;
 
-/// A running emulator. It ends when this is dropped or the test process ends: its standard input ends with either.
+/// Running emulator. Its standard input closes when this value is dropped or the test process ends, and the emulator
+/// then ends itself.
 #[derive(Debug)]
 pub struct Emulator {
     name: &'static str,
     endpoint: String,
     child: Child,
-    wire: Option<Mutex<Wire>>,
+    channel: Option<Mutex<Channel>>,
     log: NamedTempFile,
 }
 
 #[derive(Debug)]
-struct Wire {
+struct Channel {
     calls: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
 impl Emulator {
-    /// Starts `python/serve_<name>.py` in the virtual environment `name` and waits for its announcement.
+    /// Starts `python/serve_<name>.py` in the virtual environment `name` and waits for the announcement of its
+    /// endpoint.
     pub(crate) fn start(name: &'static str, argument: &Value) -> (Self, Value) {
         let python = crate::tool(&format!("{name}/bin/python"));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("python/serve_{name}.py"));
@@ -52,7 +54,7 @@ impl Emulator {
         let (Some(calls), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             panic!("{name} was started without pipes");
         };
-        let wire = Some(Mutex::new(Wire {
+        let channel = Some(Mutex::new(Channel {
             calls,
             answers: BufReader::new(answers),
         }));
@@ -60,33 +62,35 @@ impl Emulator {
             name,
             endpoint: String::new(),
             child,
-            wire,
+            channel,
             log,
         };
-        let announcement = emulator.wire(Wire::next);
+        let announcement = emulator.channel(Channel::next);
         emulator.endpoint = text(&announcement, "endpoint");
         (emulator, announcement)
     }
 
-    /// Where it listens, such as `http://127.0.0.1:40123`.
+    /// URL such as `http://127.0.0.1:40123`.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Calls an operation in boto3's words, such as `("ec2", "describe_instances", json!({"Filters": […]}))`.
+    /// Calls an operation with boto3's names, such as `("ec2", "describe_instances", json!({"Filters": […]}))`.
     ///
     /// # Panics
+    ///
     /// If the operation fails.
     pub fn call(&self, service: &str, operation: &str, parameters: Value) -> Value {
         self.try_call(service, operation, parameters)
             .unwrap_or_else(|error| panic!("{}: {service} {operation}: {error}", self.name))
     }
 
-    /// As [`Self::call`], for operations that may fail.
+    /// Like [`Self::call`], for operations that may fail.
     ///
     /// # Errors
-    /// The exception, as boto3 words it.
+    ///
+    /// The text of the exception that boto3 raises.
     pub fn try_call(
         &self,
         service: &str,
@@ -94,21 +98,21 @@ impl Emulator {
         parameters: Value,
     ) -> Result<Value, String> {
         let call = json!({"service": service, "operation": operation, "parameters": parameters});
-        let mut answer = self.wire(|wire| wire.ask(&call));
+        let mut answer = self.channel(|channel| channel.send(&call));
         match answer.get_mut("ok") {
             Some(value) => Ok(value.take()),
             None => Err(text(&answer, "error")),
         }
     }
 
-    fn wire(&self, exchange: impl FnOnce(&mut Wire) -> Option<Value>) -> Value {
-        let Some(wire) = &self.wire else {
+    fn channel(&self, exchange: impl FnOnce(&mut Channel) -> Option<Value>) -> Value {
+        let Some(channel) = &self.channel else {
             panic!("{} has ended", self.name)
         };
-        let mut wire = wire.lock().unwrap_or_else(PoisonError::into_inner);
-        exchange(&mut wire).unwrap_or_else(|| {
+        let mut channel = channel.lock().unwrap_or_else(PoisonError::into_inner);
+        exchange(&mut channel).unwrap_or_else(|| {
             panic!(
-                "{} ended unexpectedly; its log says:\n{}",
+                "{} ended unexpectedly; the end of its log:\n{}",
                 self.name,
                 self.log_tail()
             )
@@ -125,9 +129,9 @@ impl Emulator {
     }
 }
 
-impl Wire {
-    /// `None` when the process has gone.
-    fn ask(&mut self, call: &Value) -> Option<Value> {
+impl Channel {
+    /// Sends a call and returns the response; `None` if the process has ended.
+    fn send(&mut self, call: &Value) -> Option<Value> {
         writeln!(self.calls, "{call}").ok()?;
         self.calls.flush().ok()?;
         self.next()
@@ -149,13 +153,13 @@ impl Drop for Emulator {
                 self.log_tail()
             );
         }
-        drop(self.wire.take());
-        // It kills itself and what it has started; whether that went well no longer matters to the test.
+        drop(self.channel.take());
+        // The emulator kills itself and its children; a failure to do so does not affect the test.
         let _ = self.child.wait();
     }
 }
 
-/// A string field of an announcement or answer.
+/// String field of an announcement or response.
 pub(crate) fn text(value: &Value, field: &str) -> String {
     match value.get(field).and_then(Value::as_str) {
         Some(text) => text.to_owned(),

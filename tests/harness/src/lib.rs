@@ -1,10 +1,11 @@
-//! A local AWS for tests: moto and ministack as child processes on free ports of 127.0.0.1, and the stack deployed into them.
+//! Local AWS for tests: moto and ministack as child processes on free ports of 127.0.0.1, and the stack deployed into
+//! them.
 //!
-//! An emulator lives as long as its value, and no longer than the test process, however that ends. What is missing on the
-//! machine is a panic that names the remedy; nothing is ever skipped.
+//! An emulator lives as long as its value, and never longer than the test process. A missing program is a panic that
+//! names the remedy; nothing is ever skipped.
 //!
-//! The emulators are asked in boto3's words ([`Emulator::call`]), so this crate must never depend on an AWS SDK, nor on any
-//! crate of the product: what it reports is what is there, not what our code believes.
+//! Emulators are called with boto3's operation names ([`Emulator::call`]). This crate must never depend on an AWS SDK,
+//! nor on any crate of the product: it reports the state of AWS independently of the code under test.
 
 mod chart;
 mod emulator;
@@ -20,19 +21,19 @@ pub use chart::{RELAY_USER, RELEASE_NAMESPACE, chart_rbac, rendered_chart};
 pub use emulator::Emulator;
 pub use local_aws::LocalAws;
 pub use ministack::Ministack;
-pub use models::judged;
+pub use models::validated;
 pub use moto::{Moto, Seed};
-pub use proxy::{Call, Proxy, Trouble};
+pub use proxy::{Call, Proxy, ProxyFault};
 pub use stack::Stack;
 pub use template::{template, translated};
 
 use std::{ffi::OsString, iter, path::PathBuf};
 
-/// The account everything in the emulators belongs to; also the access key that selects it.
+/// Account number of everything in the emulators; it is also the access key that selects the account.
 pub const ACCOUNT: &str = "123456789012";
 pub const REGION: &str = "us-east-1";
 
-/// What an AWS client needs besides an endpoint.
+/// Environment variables that an AWS client needs besides an endpoint.
 pub const CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_ACCESS_KEY_ID", ACCOUNT),
     ("AWS_SECRET_ACCESS_KEY", "test"),
@@ -40,7 +41,7 @@ pub const CREDENTIALS: [(&str, &str); 4] = [
     ("AWS_DEFAULT_REGION", REGION),
 ];
 
-/// A program of the pinned tools, by its path under `WHITTLE_TOOLS`, such as `bin/kubectl`.
+/// Path of a pinned tool, relative to `WHITTLE_TOOLS`, such as `bin/kubectl`.
 #[must_use]
 pub fn tool(path: &str) -> PathBuf {
     let program = from_environment("WHITTLE_TOOLS", ".cache/whittle-tools").join(path);
@@ -52,17 +53,17 @@ pub fn tool(path: &str) -> PathBuf {
     program
 }
 
-/// The program of a function that `make functions` built, by its name in the template, such as `ProvisionerFunction`.
+/// Program of a function that `make functions` built, by its logical id in the template, such as `ProvisionerFunction`.
 #[must_use]
 pub fn built_function(logical_id: &str) -> PathBuf {
     built(&format!("{logical_id}/bootstrap"))
 }
 
-/// A program of this workspace that was built together with the running test or program, such as `relay`.
+/// Program of this workspace that was built together with the running test or program, such as `relay`.
 #[must_use]
 pub fn built_program(name: &str) -> PathBuf {
     let running = std::env::current_exe().unwrap_or_else(|error| panic!("this program: {error}"));
-    // Tests lie in `deps` beside the programs.
+    // Tests are in `deps` beside the programs.
     let mut folders = running.ancestors().skip(1);
     let programs = folders.find(|folder| !folder.ends_with("deps"));
     let program = programs.unwrap_or_else(|| panic!("no directory above {}", running.display()));
@@ -75,7 +76,7 @@ pub fn built_program(name: &str) -> PathBuf {
     program
 }
 
-/// The search path with the pinned tools in front, for scripts that expect them there.
+/// `PATH` with the pinned tools in front, for scripts that look them up there.
 #[must_use]
 pub fn path_with_tools() -> OsString {
     let tools = tool("bin");

@@ -1,8 +1,8 @@
-//! Both emulators as one account.
+//! Both emulators combined to one account.
 
 use crate::{CREDENTIALS, Ministack, Moto, Proxy, Stack};
 
-/// The services moto answers for; ministack has the rest.
+/// Services that moto emulates; ministack emulates the others.
 const MOTO_SERVICES: [&str; 4] = [
     "AWS_ENDPOINT_URL_EC2",
     "AWS_ENDPOINT_URL_EKS",
@@ -10,14 +10,15 @@ const MOTO_SERVICES: [&str; 4] = [
     "AWS_ENDPOINT_URL_SSM",
 ];
 
-/// Of those that ministack answers for, the ones that functions call through a proxy.
+/// Services of ministack that functions call through a proxy.
 const PROXIED_SERVICES: [&str; 3] = [
     "AWS_ENDPOINT_URL_DYNAMODB",
     "AWS_ENDPOINT_URL_SQS",
     "AWS_ENDPOINT_URL_STS",
 ];
 
-/// moto and ministack as one account, seeded for one cluster. Functions reach them through proxies, everybody else directly.
+/// moto and ministack as one account, seeded for one cluster. Functions reach them through proxies, all other clients
+/// directly.
 #[derive(Debug)]
 pub struct LocalAws {
     pub ministack: Ministack,
@@ -27,15 +28,16 @@ pub struct LocalAws {
 }
 
 impl LocalAws {
-    /// Starts both for a cluster of this name.
+    /// Starts both emulators for a cluster of this name.
     ///
     /// # Panics
+    ///
     /// If either does not start.
     #[must_use]
     pub fn start(cluster: &str) -> Self {
         let (to_ministack, to_moto) = (Proxy::start(), Proxy::start());
         let moto = Moto::start(cluster);
-        to_moto.lead_to(moto.endpoint());
+        to_moto.forward_to(moto.endpoint());
         let to_services = |services: &[&'static str], endpoint: &str| {
             let services = services.iter();
             let endpoints = services.map(|service| (*service, endpoint.to_owned()));
@@ -44,7 +46,7 @@ impl LocalAws {
         let mut endpoints = to_services(&MOTO_SERVICES, to_moto.endpoint());
         endpoints.extend(to_services(&PROXIED_SERVICES, to_ministack.endpoint()));
         let ministack = Ministack::start(&endpoints);
-        to_ministack.lead_to(ministack.endpoint());
+        to_ministack.forward_to(ministack.endpoint());
         Self {
             ministack,
             moto,
@@ -53,7 +55,7 @@ impl LocalAws {
         }
     }
 
-    /// What a process needs in its environment to take this for AWS.
+    /// Environment variables that direct a process to the emulators.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let mut environment: Vec<_> = CREDENTIALS
@@ -69,6 +71,7 @@ impl LocalAws {
     /// Deploys the built template with `sam deploy`.
     ///
     /// # Panics
+    ///
     /// If the functions are not built or the deployment fails.
     #[must_use]
     pub fn deploy(&self, stack: &str) -> Stack<'_> {

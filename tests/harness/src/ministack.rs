@@ -6,14 +6,16 @@ use serde_json::json;
 
 use crate::emulator::Emulator;
 
-/// ministack; `python/serve_ministack.py` lists its ways.
+/// Running ministack; `python/serve_ministack.py` lists its deviations from AWS.
 #[derive(Debug)]
 pub struct Ministack(Emulator);
 
 impl Ministack {
-    /// Starts ministack. The functions it runs see this environment too, so other emulators' endpoints belong into it.
+    /// Starts ministack. The functions that it runs inherit this environment, which therefore names the endpoints of
+    /// other emulators.
     ///
     /// # Panics
+    ///
     /// If it does not start.
     #[must_use]
     pub fn start(environment: &[(&str, String)]) -> Self {
@@ -24,8 +26,8 @@ impl Ministack {
         Self(Emulator::start("ministack", &json!({"environment": environment})).0)
     }
 
-    /// Kills every process that runs this function, as a crash of Lambda's host would, and says how many there were.
-    /// What they were working on returns to the queue when its visibility time-out ends.
+    /// Kills every process that runs this function, as a crash of its host would, and returns their number. Messages in
+    /// work return to the queue when their visibility timeout ends.
     #[must_use]
     pub fn kill_function(&self, function: &str) -> usize {
         let marks = [
@@ -33,10 +35,11 @@ impl Ministack {
             format!("AWS_ENDPOINT_URL={}", self.endpoint()),
         ];
         let processes = fs::read_dir("/proc").unwrap_or_else(|error| panic!("/proc: {error}"));
-        let victims: Vec<OsString> = processes
+        let pids: Vec<OsString> = processes
             .filter_map(Result::ok)
             .filter(|process| {
-                // Processes of others, and those that end meanwhile, cannot be read and are not ours.
+                // Processes of other users, and processes that end meanwhile, are not readable and do not run this
+                // function.
                 let environment = fs::read(process.path().join("environ")).unwrap_or_default();
                 marks.iter().all(|mark| {
                     environment
@@ -46,11 +49,11 @@ impl Ministack {
             })
             .map(|process| process.file_name())
             .collect();
-        for victim in &victims {
-            // It may have ended by itself.
-            let _ = Command::new("kill").arg("-KILL").arg(victim).status();
+        for pid in &pids {
+            // The process may have ended by itself.
+            let _ = Command::new("kill").arg("-KILL").arg(pid).status();
         }
-        victims.len()
+        pids.len()
     }
 }
 

@@ -6,23 +6,23 @@ use serde_json::{Value, json};
 
 use crate::emulator::{Emulator, text};
 
-/// moto with a seeded account; `python/serve_moto.py` lists what it cannot do.
+/// moto with a seeded account; `python/serve_moto.py` lists its limitations.
 #[derive(Debug)]
 pub struct Moto {
     emulator: Emulator,
     pub seed: Seed,
 }
 
-/// What was in the account before the test began (`python/seed.py`).
+/// Resources in the account before the test begins (`python/seed.py`).
 #[derive(Debug)]
 pub struct Seed {
     pub vpc: String,
-    /// One per zone, tagged `karpenter.sh/discovery: <cluster>`.
+    /// Subnet ids by zone, one per zone, tagged `karpenter.sh/discovery: <cluster>`.
     pub subnets: BTreeMap<String, String>,
-    /// Tagged like the subnets.
+    /// Security group tagged like the subnets.
     pub security_group: String,
     pub node_role: String,
-    /// Holds the node role.
+    /// Instance profile with the node role.
     pub instance_profile: String,
     /// Image ids by name: AL2023 and Bottlerocket, x86_64 and arm64, with their accelerated variants.
     pub images: BTreeMap<String, String>,
@@ -34,6 +34,7 @@ impl Moto {
     /// Starts moto for a cluster of this name.
     ///
     /// # Panics
+    ///
     /// If it does not start.
     #[must_use]
     pub fn start(cluster: &str) -> Self {
@@ -55,7 +56,7 @@ impl Moto {
 }
 
 impl Moto {
-    /// The ledger's table, and where the command line looks for it: in the parameter of stack `whittle`.
+    /// Creates the ledger's table, and the SSM parameter of stack `whittle` in which the command line finds its name.
     pub fn put_ledger(&self) {
         let memory =
             json!({"account": "123456789012", "table": "whittle-ledger", "bucket": "whittle"});
@@ -74,7 +75,7 @@ impl Moto {
         self.call("dynamodb", "create_table", table);
     }
 
-    /// A cluster that the ledger knows, and that nobody has looked at yet, with further attributes of its row.
+    /// Puts a cluster's META row into the ledger, with no turn recorded yet and with further attributes.
     pub fn put_cluster(&self, name: &str, further: &Value) {
         let mut row = json!({
             "pk": {"S": format!("CLUSTER#{name}")}, "sk": {"S": "META"}, "generation": {"N": "0"},

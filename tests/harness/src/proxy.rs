@@ -1,4 +1,5 @@
-//! A proxy between the functions and an emulator: it writes down what they ask AWS for, and troubles them as networks and AWS do.
+//! HTTP proxy between the functions and an emulator: records the IAM actions of their requests, and injects network and
+//! AWS faults.
 
 mod action;
 
@@ -25,61 +26,62 @@ use tokio::{
     runtime::Runtime,
 };
 
-/// What somebody asked AWS for.
+/// IAM action of a request, with its caller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Call {
-    /// As its user agent names it, such as `whittle-provisioner`; empty if it does not.
+    /// Application name in the user agent, such as `whittle-provisioner`; empty if there is none.
     pub caller: String,
-    /// Whether it has the credentials of a role that it assumed.
+    /// Whether the request is signed with the credentials of an assumed role.
     pub assumed: bool,
-    /// As IAM names it, such as `ec2:CreateFleet`.
+    /// IAM action, such as `ec2:CreateFleet`.
     pub action: String,
 }
 
-/// What becomes of a request.
+/// Fault injected into a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Trouble {
-    /// It takes longer.
+pub enum ProxyFault {
+    /// The request is delayed.
     Delay(Duration),
-    /// AWS is throttling, or in trouble.
+    /// AWS responds with this status code, as when throttling or unavailable.
     Status(u16),
     /// The connection breaks before the request arrives.
     LoseRequest,
     /// The connection breaks after the request had its effect.
     LoseAnswer,
-    /// The answer ends in its midst.
+    /// The response is truncated.
     Truncate,
 }
 
-/// Listens on a free port of 127.0.0.1 until it is dropped.
+/// Proxy that listens on a free port of 127.0.0.1 until it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     endpoint: String,
-    line: Arc<Line>,
-    /// Its threads end with it.
+    state: Arc<ProxyState>,
+    /// Runtime whose threads end with the proxy.
     _runtime: Runtime,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct ProxyState {
     upstream: OnceLock<SocketAddr>,
     calls: Mutex<BTreeSet<Call>>,
-    troubles: Mutex<Troubles>,
-    troubled: AtomicUsize,
+    faults: Mutex<ProxyFaultSchedule>,
+    faults_injected: AtomicUsize,
 }
 
-/// Of the requests of callers with a name, every so many-th meets the next trouble.
+/// Fault schedule: every `every`-th request of a named caller meets the next fault, in turn.
 #[derive(Debug, Default)]
-struct Troubles {
+struct ProxyFaultSchedule {
     every: usize,
-    kinds: Vec<Trouble>,
+    faults: Vec<ProxyFault>,
     seen: usize,
 }
 
 impl Proxy {
-    /// Starts one that leads nowhere until it is told where to.
+    /// Starts a proxy without an upstream; [`Self::forward_to`] sets it.
     ///
     /// # Panics
+    ///
     /// If it cannot listen.
     #[must_use]
     pub fn start() -> Self {
@@ -90,11 +92,11 @@ impl Proxy {
         let listener = listener.unwrap_or_else(|error| panic!("a free port: {error}"));
         let address = listener.local_addr();
         let address = address.unwrap_or_else(|error| panic!("a free port: {error}"));
-        let line = Arc::new(Line::default());
-        runtime.spawn(listen(listener, Arc::clone(&line)));
+        let state = Arc::new(ProxyState::default());
+        runtime.spawn(listen(listener, Arc::clone(&state)));
         Self {
             endpoint: format!("http://{address}"),
-            line,
+            state,
             _runtime: runtime,
         }
     }
@@ -104,67 +106,68 @@ impl Proxy {
         &self.endpoint
     }
 
-    /// Hands requests on to this endpoint from now on.
+    /// Sets the upstream endpoint.
     ///
     /// # Panics
-    /// If it is no `http://` address, or there is one already.
-    pub fn lead_to(&self, endpoint: &str) {
+    ///
+    /// If the endpoint is no `http://` address, or an upstream is already set.
+    pub fn forward_to(&self, endpoint: &str) {
         let address = endpoint.strip_prefix("http://");
         let address = address.and_then(|address| address.parse().ok());
         let address = address.unwrap_or_else(|| panic!("{endpoint} is no address"));
-        let led = self.line.upstream.set(address);
-        led.unwrap_or_else(|_| panic!("it leads elsewhere already"));
+        let set = self.state.upstream.set(address);
+        set.unwrap_or_else(|_| panic!("the proxy has an upstream already"));
     }
 
-    /// From now on every so many-th request of a caller with a name meets the next of these troubles, in turn.
-    pub fn trouble(&self, every: usize, kinds: &[Trouble]) {
-        *lock(&self.line.troubles) = Troubles {
+    /// From now on every `every`-th request of a named caller meets the next of these faults, in turn.
+    pub fn inject_faults(&self, every: usize, faults: &[ProxyFault]) {
+        *lock(&self.state.faults) = ProxyFaultSchedule {
             every,
-            kinds: kinds.to_vec(),
+            faults: faults.to_vec(),
             seen: 0,
         };
     }
 
-    /// How many requests met a trouble.
+    /// Number of requests that met a fault.
     #[must_use]
-    pub fn troubled(&self) -> usize {
-        self.line.troubled.load(Ordering::Relaxed)
+    pub fn faults_injected(&self) -> usize {
+        self.state.faults_injected.load(Ordering::Relaxed)
     }
 
-    /// What was asked for so far, each once.
+    /// Distinct calls so far.
     #[must_use]
     pub fn calls(&self) -> BTreeSet<Call> {
-        lock(&self.line.calls).clone()
+        lock(&self.state.calls).clone()
     }
 }
 
-impl Line {
-    /// Writes the request down, and says what becomes of it.
-    fn note(&self, head: &http::request::Parts, body: &[u8]) -> Option<Trouble> {
+impl ProxyState {
+    /// Records the request, and returns the fault that it meets.
+    fn record(&self, head: &http::request::Parts, body: &[u8]) -> Option<ProxyFault> {
         let calls = action::calls(head, body);
         let named = calls.iter().any(|call| !call.caller.is_empty());
         lock(&self.calls).extend(calls);
-        let mut troubles = lock(&self.troubles);
-        if !named || troubles.kinds.is_empty() {
+        let mut schedule = lock(&self.faults);
+        if !named || schedule.faults.is_empty() {
             return None;
         }
-        troubles.seen += 1;
-        if !troubles.seen.is_multiple_of(troubles.every) {
+        schedule.seen += 1;
+        if !schedule.seen.is_multiple_of(schedule.every) {
             return None;
         }
-        self.troubled.fetch_add(1, Ordering::Relaxed);
-        let next = (troubles.seen / troubles.every) % troubles.kinds.len();
-        troubles.kinds.get(next).copied()
+        self.faults_injected.fetch_add(1, Ordering::Relaxed);
+        let next = (schedule.seen / schedule.every) % schedule.faults.len();
+        schedule.faults.get(next).copied()
     }
 }
 
-async fn listen(listener: TcpListener, line: Arc<Line>) {
+async fn listen(listener: TcpListener, state: Arc<ProxyState>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let line = Arc::clone(&line);
+        let state = Arc::clone(&state);
         tokio::spawn(async move {
-            let service = service_fn(|request| hand_on(&line, request));
+            let service = service_fn(|request| forward(&state, request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A connection that breaks is the other side's to notice.
+            // The client notices a broken connection itself.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -172,48 +175,51 @@ async fn listen(listener: TcpListener, line: Arc<Line>) {
     }
 }
 
-type Answer = Response<Either<Full<Bytes>, Broken>>;
-type Broken =
+type ProxyResponse = Response<Either<Full<Bytes>, TruncatedBody>>;
+type TruncatedBody =
     StreamBody<futures::stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, std::io::Error>>>>;
 
-/// An error breaks the connection.
-async fn hand_on(line: &Line, request: Request<Incoming>) -> Result<Answer, std::io::Error> {
+/// Forwards a request; an error breaks the connection.
+async fn forward(
+    state: &ProxyState,
+    request: Request<Incoming>,
+) -> Result<ProxyResponse, std::io::Error> {
     let broken = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| broken())?.to_bytes();
-    let trouble = line.note(&head, &body);
-    match trouble {
-        Some(Trouble::LoseRequest) => return Err(broken()),
-        Some(Trouble::Status(status)) => {
+    let fault = state.record(&head, &body);
+    match fault {
+        Some(ProxyFault::LoseRequest) => return Err(broken()),
+        Some(ProxyFault::Status(status)) => {
             let mut answer = Response::new(Either::Left(Full::default()));
             *answer.status_mut() = StatusCode::from_u16(status).map_err(std::io::Error::other)?;
             return Ok(answer);
         }
-        Some(Trouble::Delay(time)) => tokio::time::sleep(time).await,
-        Some(Trouble::LoseAnswer | Trouble::Truncate) | None => {}
+        Some(ProxyFault::Delay(time)) => tokio::time::sleep(time).await,
+        Some(ProxyFault::LoseAnswer | ProxyFault::Truncate) | None => {}
     }
     let request = Request::from_parts(head, Full::new(body));
-    let (head, body) = ask(line, request).await?;
-    match trouble {
-        Some(Trouble::LoseAnswer) => Err(broken()),
-        Some(Trouble::Truncate) => {
+    let (head, body) = send(state, request).await?;
+    match fault {
+        Some(ProxyFault::LoseAnswer) => Err(broken()),
+        Some(ProxyFault::Truncate) => {
             let half = body.slice(..body.len() / 2);
             let frames = vec![Ok(Frame::data(half)), Err(broken())];
             let body = StreamBody::new(futures::stream::iter(frames));
             Ok(Response::from_parts(head, Either::Right(body)))
         }
-        Some(Trouble::Delay(_) | Trouble::Status(_) | Trouble::LoseRequest) | None => {
+        Some(ProxyFault::Delay(_) | ProxyFault::Status(_) | ProxyFault::LoseRequest) | None => {
             Ok(Response::from_parts(head, Either::Left(Full::new(body))))
         }
     }
 }
 
-async fn ask(
-    line: &Line,
+async fn send(
+    state: &ProxyState,
     request: Request<Full<Bytes>>,
 ) -> Result<(http::response::Parts, Bytes), std::io::Error> {
-    let upstream = line.upstream.get();
-    let upstream = upstream.ok_or_else(|| std::io::Error::other("it leads nowhere"))?;
+    let upstream = state.upstream.get();
+    let upstream = upstream.ok_or_else(|| std::io::Error::other("the proxy has no upstream"))?;
     let stream = TcpStream::connect(upstream).await?;
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = connection.map_err(std::io::Error::other)?;
@@ -221,7 +227,7 @@ async fn ask(
     let answer = sender.send_request(request).await;
     let (mut head, body) = answer.map_err(std::io::Error::other)?.into_parts();
     let body = body.collect().await.map_err(std::io::Error::other)?;
-    // The body is whole now.
+    // The body has been collected, so it is not chunked any more.
     head.headers.remove(header::TRANSFER_ENCODING);
     Ok((head, body.to_bytes()))
 }

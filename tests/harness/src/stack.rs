@@ -1,4 +1,4 @@
-//! The product deployed: the real template, the really built functions.
+//! Deployed stack: the real template with the built functions.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{LocalAws, REGION, emulator::text};
 
-/// Outputs that are parameters of the lane's template.
+/// Outputs that are parameters of the VPC lane's template.
 const ROLES: [&str; 9] = [
     "ProvisionerRoleArn",
     "LifecycleRoleArn",
@@ -25,19 +25,19 @@ const ROLES: [&str; 9] = [
     "CodeDeployRoleArn",
 ];
 
-/// What queues and schedule call.
+/// Alias that queues and schedule invoke.
 const LIVE: &str = "live";
 
-/// A deployed stack.
+/// Deployed stack.
 #[derive(Debug)]
 pub struct Stack<'a> {
     aws: &'a LocalAws,
     pub name: String,
-    /// The outputs of the template, by name.
+    /// Outputs of the template, by name.
     pub outputs: BTreeMap<String, String>,
 }
 
-/// Where `make functions` puts what it makes of the nested template.
+/// Path at which `make functions` builds the nested template.
 const LANE: &str = "VpcLane/template.yaml";
 
 impl<'a> Stack<'a> {
@@ -45,19 +45,21 @@ impl<'a> Stack<'a> {
         Self::deploy_version(aws, name, "")
     }
 
-    /// Deploys the stack again, with functions that mark the ledger's rows as of this version of its records; an empty one is
-    /// that of the build.
+    /// Deploys the stack again, with functions that write the ledger's rows with this schema version; an empty string
+    /// selects the version of the build.
     ///
     /// # Panics
+    ///
     /// If the deployment fails.
     pub fn deploy_again(&self, schema: &str) {
         Self::deploy_version(self.aws, &self.name, schema);
     }
 
-    /// Ends the stack as `sam delete` does.
+    /// Deletes the stack with `sam delete`.
     ///
     /// # Errors
-    /// What SAM said went wrong.
+    ///
+    /// SAM's output, if it fails.
     pub fn delete(self) -> Result<(), String> {
         let output = sam(self.aws)
             .args(["delete", "--no-prompts", "--region", REGION])
@@ -71,7 +73,8 @@ impl<'a> Stack<'a> {
     }
 
     fn deploy_version(aws: &'a LocalAws, name: &str, schema: &str) -> Self {
-        // Nothing of the nested stack would be made, and to pack its functions takes as long as all others.
+        // The nested stack is left out: ministack would create none of it, and packaging its functions takes as long as
+        // all others together.
         let built = crate::built("template.yaml");
         let text = fs::read_to_string(&built);
         let text = text.unwrap_or_else(|error| panic!("{}: {error}", built.display()));
@@ -82,15 +85,16 @@ impl<'a> Stack<'a> {
         let beside = built.with_file_name(format!("template-{}.yaml", process::id()));
         fs::write(&beside, text).unwrap_or_else(|error| panic!("{}: {error}", beside.display()));
         let stack = Self::deploy_built(aws, name, &beside, &[("DeletionProtection", "false")]);
-        // It is read; whether it stays is of no importance.
+        // The file has been read; a failure to delete it does not matter.
         let _ = fs::remove_file(&beside);
         stack
     }
 
-    /// Deploys the functions of a VPC's reach. ministack does not transform nested stacks, so it is one of its own, as for a
-    /// further VPC.
+    /// Deploys the functions that serve one VPC. ministack does not transform nested stacks, so it is a stack of its
+    /// own, as for a further VPC.
     ///
     /// # Panics
+    ///
     /// If the functions are not built or the deployment fails.
     #[must_use]
     pub fn deploy_lane(&self, vpc: &str, subnets: &str, security_groups: &str) -> Self {
@@ -160,9 +164,10 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// The value of an output, such as `ProvisionQueueUrl`.
+    /// Value of an output, such as `ProvisionQueueUrl`.
     ///
     /// # Panics
+    ///
     /// If the template has no such output.
     #[must_use]
     pub fn output(&self, name: &str) -> &str {
@@ -174,10 +179,11 @@ impl<'a> Stack<'a> {
         })
     }
 
-    /// Invokes a function (by its short name, such as `housekeeper`) and waits for the answer.
+    /// Invokes a function by its short name, such as `housekeeper`, and waits for the response.
     ///
     /// # Errors
-    /// What the function answered, if that was an error.
+    ///
+    /// The function's error.
     pub fn invoke(&self, function: &str, event: &Value) -> Result<Value, Value> {
         let name = format!("{}-{function}", self.name);
         let parameters =
@@ -191,7 +197,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Changes how long a function may run, as the console does, in a new version that gets all work.
+    /// Changes a function's timeout, as the console does, and publishes the change as the version that serves all
+    /// invocations.
     pub fn set_timeout(&self, function: &str, timeout: Duration) {
         let name = format!("{}-{function}", self.name);
         let lambda =
@@ -204,7 +211,7 @@ impl<'a> Stack<'a> {
         lambda("update_alias", parameters);
     }
 
-    /// The environment a function of the stack runs in, as `sam local invoke --env-vars` would give it.
+    /// Environment variables of a function, in the form of `sam local invoke --env-vars`.
     #[must_use]
     pub fn function_environment(&self, function: &str) -> BTreeMap<String, String> {
         let name = format!("{}-{function}", self.name);
@@ -232,7 +239,7 @@ impl<'a> Stack<'a> {
         environment
     }
 
-    /// What a function has logged so far, oldest first. A line appears when its invocation has ended.
+    /// Log lines of a function so far, oldest first. A line appears when its invocation has ended.
     #[must_use]
     pub fn logs(&self, function: &str) -> Vec<String> {
         let group = format!("/aws/lambda/{}-{function}", self.name);
@@ -259,7 +266,7 @@ impl<'a> Stack<'a> {
 fn sam(aws: &LocalAws) -> Command {
     let mut sam = Command::new(crate::tool("bin/sam"));
     sam.envs(aws.environment())
-        // A user's own profiles and settings must not reach in; SAM looks every five seconds unless told otherwise.
+        // The user's own AWS profiles and SAM settings must have no effect; SAM polls every five seconds by default.
         .envs([
             ("AWS_CONFIG_FILE", "/dev/null"),
             ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
@@ -269,7 +276,7 @@ fn sam(aws: &LocalAws) -> Command {
     sam
 }
 
-/// The template without the nested stack and what it puts out.
+/// Template without the nested stack and its outputs.
 fn without_lane(template: &str) -> String {
     let (mut section, mut skipped) = ("", false);
     let mut kept = String::new();

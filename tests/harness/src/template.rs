@@ -1,4 +1,4 @@
-//! The templates, as SAM reads them and as CloudFormation gets them.
+//! The templates, as SAM parses and as CloudFormation receives them.
 
 use std::{path::Path, process::Command};
 
@@ -10,7 +10,8 @@ from samtranslator.yaml_helper import yaml_parse
 print(json.dumps(yaml_parse(open(sys.argv[1]).read()), default=str))
 ";
 
-/// What lies on this machine is taken to be packaged: SAM asks for nothing else of it.
+/// Python script that translates a template. Local code paths are replaced by packaged ones, because SAM checks no more
+/// of them.
 const TRANSLATE: &str = "
 import json, sys
 from samtranslator.yaml_helper import yaml_parse
@@ -27,19 +28,21 @@ class Policies:
 print(json.dumps(transform(template, parameters, Policies()), default=str))
 ";
 
-/// A template of this repository, by its path, as JSON.
+/// Template of this repository, by its path, as JSON.
 ///
 /// # Panics
-/// If SAM cannot read it.
+///
+/// If SAM cannot parse it.
 #[must_use]
 pub fn template(path: &str) -> Value {
     python(READ, path, &json!({}))
 }
 
-/// What SAM makes of a template with these parameters; all others have their defaults.
+/// CloudFormation template that SAM generates with these parameters; all others have their defaults.
 ///
 /// # Panics
-/// If SAM refuses it.
+///
+/// If SAM rejects the template.
 #[must_use]
 pub fn translated(path: &str, parameters: &Value) -> Value {
     python(TRANSLATE, path, parameters)

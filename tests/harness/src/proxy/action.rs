@@ -1,4 +1,4 @@
-//! Which actions of IAM a request to AWS asks for.
+//! Derives the IAM actions of a request to AWS.
 
 use http::request::Parts;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Call;
 use crate::ACCOUNT;
 
-/// One for each action that its caller must be allowed.
+/// Returns a call for each action that the caller must be allowed.
 pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
     let text = |name: &str| {
         let value = head.headers.get(name);
@@ -28,11 +28,11 @@ pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
             .find_map(|field| field.strip_prefix("Action="))
         {
             Some(operation) => operation.to_owned(),
-            None => of_path(service, head),
+            None => operation_of_path(service, head),
         },
     };
     let actions = match operation.as_str() {
-        "TransactWriteItems" => of_transaction(&body),
+        "TransactWriteItems" => actions_of_transaction(&body),
         operation => vec![format!("{service}:{operation}")],
     };
     let call = |action: String| Call {
@@ -43,8 +43,8 @@ pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
     actions.into_iter().map(call).collect()
 }
 
-/// Of services that have a path for each object.
-fn of_path(service: &str, head: &Parts) -> String {
+/// Operation of a REST service, which is derived from method and path.
+fn operation_of_path(service: &str, head: &Parts) -> String {
     let depth = head.uri.path().trim_matches('/').split('/').count();
     match (service, head.method.as_str(), depth) {
         ("eks", "GET", 2) => "DescribeCluster".to_owned(),
@@ -54,15 +54,15 @@ fn of_path(service: &str, head: &Parts) -> String {
     }
 }
 
-/// A transaction takes what each of its writes does.
-fn of_transaction(body: &str) -> Vec<String> {
+/// Actions of a DynamoDB transaction, which requires the action of each of its writes.
+fn actions_of_transaction(body: &str) -> Vec<String> {
     let body: Value = serde_json::from_str(body).unwrap_or_default();
     let items = body.get("TransactItems").and_then(Value::as_array);
-    let kinds = items.into_iter().flatten().filter_map(Value::as_object);
-    let kinds = kinds.flat_map(|item| item.keys());
-    let action = |kind: &String| match kind.as_str() {
+    let writes = items.into_iter().flatten().filter_map(Value::as_object);
+    let writes = writes.flat_map(|item| item.keys());
+    let action = |write: &String| match write.as_str() {
         "ConditionCheck" => "dynamodb:ConditionCheckItem".to_owned(),
-        kind => format!("dynamodb:{kind}Item"),
+        write => format!("dynamodb:{write}Item"),
     };
-    kinds.map(action).collect()
+    writes.map(action).collect()
 }
