@@ -1,4 +1,4 @@
-//! A cluster: an API server with the controllers of a control plane, `kubectl`, and kubelets that wait for machines.
+//! Cluster: an API server with the controllers of a control plane, `kubectl`, and simulated kubelets.
 
 use std::{
     collections::BTreeSet,
@@ -17,31 +17,31 @@ use tokio::runtime::Runtime;
 
 use super::{
     control_plane::ControlPlane,
-    given,
     kubelets::Kubelets,
-    wire::{TOKEN, Wire},
+    provided,
+    wire::{ApiServerProxy, TOKEN},
 };
 
 pub struct Cluster {
-    /// Between the functions and the API server.
-    pub wire: Wire,
+    /// Proxy between the functions and the API server.
+    pub wire: ApiServerProxy,
     pub kubelets: Kubelets,
-    /// Nodes that were there before.
-    others: BTreeSet<String>,
+    /// Names of the nodes that existed before the test.
+    existing_nodes: BTreeSet<String>,
     control_plane: ControlPlane,
-    /// Serves as long as the cluster is there.
+    /// Runtime that serves as long as the cluster exists.
     _runtime: Runtime,
-    /// Tests share a cluster that is given, one after the other.
-    _turn: Option<File>,
+    /// Lock by which tests use a provided cluster one after the other.
+    _lock: Option<File>,
 }
 
 impl Cluster {
-    /// A cluster with Karpenter's CRDs and nothing else, simulated unless the environment names a real one.
+    /// Cluster with Karpenter's CRDs and nothing else, simulated unless the environment names a real one.
     pub fn start() -> Self {
         Self::of(ControlPlane::start)
     }
 
-    /// One more, beside the one that the environment may name.
+    /// Further simulated cluster, beside the one that the environment may name.
     pub fn simulated() -> Self {
         Self::of(ControlPlane::simulated)
     }
@@ -53,40 +53,40 @@ impl Cluster {
             .build()
             .unwrap();
         let control_plane = control_plane(&runtime);
-        let is_given = control_plane.is_given();
-        let turn = is_given.then(given::a_turn);
+        let is_provided = control_plane.is_provided();
+        let lock = is_provided.then(provided::lock);
         let (wire, kubelets) = runtime.block_on(async {
             let client = connect(&control_plane.kubeconfig).await;
-            let wire = Wire::start(client.clone()).await;
+            let wire = ApiServerProxy::start(client.clone()).await;
             (wire, Kubelets::start(client))
         });
         let mut cluster = Self {
             wire,
             kubelets,
-            others: BTreeSet::new(),
+            existing_nodes: BTreeSet::new(),
             control_plane,
             _runtime: runtime,
-            _turn: turn,
+            _lock: lock,
         };
-        if is_given {
-            given::is_meant(&cluster);
+        if is_provided {
+            provided::check_marked_for_tests(&cluster);
         }
         let crds = root().join("infra/chart/charts/crds/templates");
         cluster.kubectl(&["apply", "--server-side", "-f", crds.to_str().unwrap()]);
         cluster.kubectl(&["wait", "crd", "--all", "--for=condition=Established"]);
         cluster.grant();
-        if is_given {
-            given::clear(&cluster);
+        if is_provided {
+            provided::clear(&cluster);
         }
-        let others = cluster.list("nodes");
-        let others = others
+        let existing_nodes = cluster.list("nodes");
+        let existing_nodes = existing_nodes
             .iter()
             .filter_map(|node| node["metadata"]["name"].as_str());
-        cluster.others = others.map(str::to_owned).collect();
+        cluster.existing_nodes = existing_nodes.map(str::to_owned).collect();
         cluster
     }
 
-    /// Gives functions and relay the rights that the chart gives them.
+    /// Grants functions and relay the rights that the chart gives them.
     fn grant(&self) {
         let mut objects = harness::rendered_chart(&[]);
         let kinds = [
@@ -101,12 +101,12 @@ impl Cluster {
         self.apply(&list.to_string());
     }
 
-    /// Where the functions find the API server.
+    /// URL at which the functions reach the API server.
     pub fn url(&self) -> String {
         self.wire.url()
     }
 
-    /// What it asks them for.
+    /// Bearer token of the functions.
     pub fn token(&self) -> &'static str {
         TOKEN
     }
@@ -115,7 +115,7 @@ impl Cluster {
         &self.control_plane.kubeconfig
     }
 
-    /// With the rights of the relay.
+    /// Kubeconfig with the rights of the relay.
     pub fn relay_kubeconfig(&self) -> &Path {
         &self.control_plane.relay_kubeconfig
     }
@@ -137,7 +137,7 @@ impl Cluster {
         ]);
     }
 
-    /// All objects of a kind, but for nodes that were there before.
+    /// All objects of a kind, except nodes that existed before the test.
     pub fn list(&self, kind: &str) -> Vec<Value> {
         let text = self.kubectl(&["get", kind, "--all-namespaces", "-o", "json"]);
         let mut list: Value = serde_json::from_str(&text).unwrap();
@@ -146,7 +146,7 @@ impl Cluster {
         };
         if kind == "nodes" {
             let name = |node: &Value| node["metadata"]["name"].as_str().map(str::to_owned);
-            items.retain(|node| name(node).is_none_or(|name| !self.others.contains(&name)));
+            items.retain(|node| name(node).is_none_or(|name| !self.existing_nodes.contains(&name)));
         }
         items
     }
@@ -156,7 +156,7 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("kubectl {}: {error}", arguments.join(" ")))
     }
 
-    /// What kubectl prints, or what it says went wrong.
+    /// Output of kubectl, or its error output.
     pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let mut kubectl = Command::new(harness::tool("bin/kubectl"))
             .args(arguments)
@@ -181,7 +181,7 @@ impl Cluster {
     }
 }
 
-/// By one file or several, as in `KUBECONFIG`.
+/// Connects with one kubeconfig file or several, as in `KUBECONFIG`.
 async fn connect(kubeconfig: &Path) -> Client {
     let files = std::env::split_paths(kubeconfig);
     let read = files.map(|file| {
@@ -190,12 +190,12 @@ async fn connect(kubeconfig: &Path) -> Client {
     let all = read.reduce(|all, next| all.merge(next).unwrap()).unwrap();
     let config = Config::from_custom_kubeconfig(all, &KubeConfigOptions::default()).await;
     let mut config = config.unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
-    // Who asks is to see what the API server says.
+    // Tests must see the API server's own responses.
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 
-/// The checkout.
+/// Root of the checkout.
 pub(crate) fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.unwrap().to_owned()

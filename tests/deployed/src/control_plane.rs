@@ -1,4 +1,5 @@
-//! Where a cluster comes from: simulated, or real, from programs on this machine (`KUBEBUILDER_ASSETS`) or given (`KUBECONFIG`).
+//! Control plane of a cluster: simulated, started from programs on this machine (`KUBEBUILDER_ASSETS`), or provided by
+//! the user (`KUBECONFIG`).
 
 use std::{
     env, fs,
@@ -16,40 +17,40 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// What answers as the cluster, as long as it is there.
+/// Control plane that runs as long as this value exists.
 pub(crate) struct ControlPlane {
-    /// Of its administrator.
+    /// Kubeconfig of an administrator.
     pub kubeconfig: PathBuf,
-    /// Of the relay's ServiceAccount; of a cluster that is given, its administrator's.
+    /// Kubeconfig of the relay's ServiceAccount; for a provided cluster, the administrator's.
     pub relay_kubeconfig: PathBuf,
-    serves: Serves,
+    backend: Backend,
     _home: TempDir,
 }
 
-/// What runs ends with it.
-enum Serves {
+/// Backend of the control plane. Processes end with this value.
+enum Backend {
     Sandbox {
         _running: Box<Sandbox>,
     },
     Programs {
         _running: Programs,
     },
-    /// Somebody else's.
-    Given,
+    /// Cluster provided by the user.
+    Provided,
 }
 
-/// How long a control plane takes to start on a busy machine.
+/// Longest start of a control plane, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ADMINISTRATOR: &str = "of-the-administrator";
 const RELAY: &str = "of-the-relay";
 
 impl ControlPlane {
-    /// As the environment says; without a word, simulated.
+    /// Starts the control plane that the environment names; a simulated one by default.
     pub(crate) fn start(runtime: &Runtime) -> Self {
         let home = TempDir::new().unwrap();
         let kubeconfig = home.path().join("kubeconfig");
         let relay_kubeconfig = home.path().join("kubeconfig-of-relay");
-        let (kubeconfig, relay_kubeconfig, serves) = match (
+        let (kubeconfig, relay_kubeconfig, backend) = match (
             path("KUBEBUILDER_ASSETS"),
             path("KUBECONFIG"),
         ) {
@@ -58,23 +59,24 @@ impl ControlPlane {
             ),
             (Some(assets), None) => {
                 let _running = Programs::start(assets, home.path(), &kubeconfig);
-                as_relay(&kubeconfig, ADMINISTRATOR, &relay_kubeconfig);
-                let serves = Serves::Programs { _running };
-                (kubeconfig, relay_kubeconfig, serves)
+                write_relay_kubeconfig(&kubeconfig, ADMINISTRATOR, &relay_kubeconfig);
+                let backend = Backend::Programs { _running };
+                (kubeconfig, relay_kubeconfig, backend)
             }
-            (None, Some(given)) => (given.clone(), given, Serves::Given),
+            (None, Some(given)) => (given.clone(), given, Backend::Provided),
             (None, None) => return Self::simulated(runtime),
         };
         Self {
             kubeconfig,
             relay_kubeconfig,
-            serves,
+            backend,
             _home: home,
         }
     }
 
     pub(crate) fn simulated(runtime: &Runtime) -> Self {
-        // Identifiers follow from the seed, and no two clusters share that of their namespace kube-system.
+        // Identifiers follow from the seed; clusters with the same seed would share the UID of their namespace
+        // kube-system.
         static CLUSTERS: AtomicU64 = AtomicU64::new(1);
         let mut options = SandboxOptions {
             world: WorldOptions {
@@ -93,34 +95,34 @@ impl ControlPlane {
         let kubeconfig = home.path().join("kubeconfig");
         fs::write(&kubeconfig, sandbox.kubeconfig_yaml()).unwrap();
         let relay_kubeconfig = home.path().join("kubeconfig-of-relay");
-        as_relay(&kubeconfig, sandbox.token(), &relay_kubeconfig);
+        write_relay_kubeconfig(&kubeconfig, sandbox.token(), &relay_kubeconfig);
         Self {
             kubeconfig,
             relay_kubeconfig,
-            serves: Serves::Sandbox { _running: sandbox },
+            backend: Backend::Sandbox { _running: sandbox },
             _home: home,
         }
     }
 
-    pub(crate) fn is_given(&self) -> bool {
-        matches!(self.serves, Serves::Given)
+    pub(crate) fn is_provided(&self) -> bool {
+        matches!(self.backend, Backend::Provided)
     }
 }
 
-/// Writes the same access with the relay's token.
-fn as_relay(kubeconfig: &Path, administrator: &str, relay_kubeconfig: &Path) {
+/// Writes the same kubeconfig with the relay's token.
+fn write_relay_kubeconfig(kubeconfig: &Path, administrator: &str, relay_kubeconfig: &Path) {
     let access = fs::read_to_string(kubeconfig).unwrap();
     assert!(access.contains(administrator), "{access}");
     fs::write(relay_kubeconfig, access.replace(administrator, RELAY)).unwrap();
 }
 
-/// An empty variable is none.
+/// Path in an environment variable; an empty variable counts as unset.
 fn path(variable: &str) -> Option<PathBuf> {
     let path = env::var_os(variable).filter(|path| !path.is_empty());
     path.map(PathBuf::from)
 }
 
-/// A control plane of four processes; they end with it.
+/// Processes of a control plane: etcd, API server, controller manager and scheduler. They end with this value.
 pub(crate) struct Programs {
     assets: PathBuf,
     home: PathBuf,
@@ -150,7 +152,7 @@ impl Programs {
         );
         programs.run_api_server(&etcd, &api_server.to_string());
         programs.wait_for(&["get", "--raw=/readyz"]);
-        // Their own defaults (20 and 50 requests a second) would be what bursts of pods wait for; managed control planes raise them.
+        // The defaults (20 and 50 requests a second) would throttle bursts of pods; managed control planes raise them.
         let known = [
             ("kubeconfig", kubeconfig.to_str().unwrap()),
             ("kube-api-burst", "1000"),
@@ -162,7 +164,7 @@ impl Programs {
         let signs = ("service-account-private-key-file", key.as_str());
         programs.run("kube-controller-manager", &[&known[..], &[signs]].concat());
         programs.run("kube-scheduler", &known);
-        // Under which pods run.
+        // Pods need this ServiceAccount.
         programs.wait_for(&["get", "serviceaccount/default", "--namespace=default"]);
         programs
     }
@@ -196,7 +198,7 @@ impl Programs {
                 ("authorization-mode", "RBAC"),
             ],
         );
-        // It signs its certificate itself.
+        // The API server's certificate is self-signed.
         let authority = self.path("certificates/apiserver.crt");
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "started",
@@ -227,17 +229,17 @@ impl Programs {
         self.running.push((program, child.unwrap()));
     }
 
-    /// Of its own.
+    /// Path of a file in the control plane's own directory.
     fn path(&self, file: &str) -> String {
         self.home.join(file).to_str().unwrap().to_owned()
     }
 
-    /// Until kubectl is answered.
-    fn wait_for(&mut self, asked: &[&str]) {
+    /// Waits until kubectl succeeds.
+    fn wait_for(&mut self, arguments: &[&str]) {
         let started = Instant::now();
         loop {
             let kubectl = Command::new(harness::tool("bin/kubectl"))
-                .args(asked)
+                .args(arguments)
                 .env("KUBECONFIG", &self.kubeconfig)
                 .output()
                 .unwrap();
@@ -247,14 +249,14 @@ impl Programs {
             let mut running = self.running.iter_mut();
             let ended = running.any(|(_, child)| child.try_wait().unwrap().is_some());
             if ended || started.elapsed() > PATIENCE {
-                let told = String::from_utf8_lossy(&kubectl.stderr);
-                panic!("the control plane does not start: kubectl {asked:?}: {told}");
+                let stderr = String::from_utf8_lossy(&kubectl.stderr);
+                panic!("the control plane does not start: kubectl {arguments:?}: {stderr}");
             }
             thread::sleep(Duration::from_millis(500));
         }
     }
 
-    /// Their last words.
+    /// Last lines of the processes' logs.
     fn logs(&self) -> String {
         let log = |(program, _): &(&str, Child)| {
             let text = fs::read_to_string(self.path(&format!("{program}.log"))).unwrap_or_default();
@@ -271,7 +273,7 @@ impl Programs {
 impl Drop for Programs {
     fn drop(&mut self) {
         for (_, child) in self.running.iter_mut().rev() {
-            // It may have ended by itself, which its log then tells.
+            // The process may have ended by itself; its log then has the reason.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -281,7 +283,7 @@ impl Drop for Programs {
     }
 }
 
-/// Free for now: nothing else here takes ports that it did not ask for.
+/// Ports that are free at present. Other processes on the machine take only ports that they were assigned.
 fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())

@@ -1,4 +1,5 @@
-//! Kubelets, and what a cloud's controller does about nodes, by requests alone: they serve any API server.
+//! Simulated kubelets and the node part of a cloud controller manager. They only send requests, so they work with any
+//! API server.
 
 use std::{
     collections::BTreeMap,
@@ -17,28 +18,25 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
-/// Interval at which machines and pods do what is due.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Number of pods that kubelets speak to the API server about at once: each kubelet of a cluster works on its own.
-const PODS_AT_ONCE: usize = 16;
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// From the start of an instance to its Node, and from there to Ready.
 const BOOT: Duration = Duration::from_secs(1);
 const READY_AFTER: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Without a heartbeat for so long, a node is of unknown state.
+/// Lease duration in seconds: without a heartbeat for this long, the node's state is unknown.
 const LEASE_SECONDS: u64 = 40;
 const BOUND_PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// A task for all machines and one for their pods, as long as the runtime that they were started in.
+/// Kubelets of all instances: one task, which ends with the runtime that it was started in.
 pub struct Kubelets {
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
 }
 
-/// An instance, by the name of its node.
+/// Instance, keyed by the name of its node.
 #[derive(Clone)]
 struct Machine {
-    /// As it registers.
+    /// Node object as registered.
     node: Value,
     state: State,
 }
@@ -47,9 +45,9 @@ struct Machine {
 enum State {
     Booting(Instant),
     Registered(Instant),
-    /// When it renewed its Lease last.
+    /// Ready; the time of the last lease renewal.
     Ready(Instant),
-    /// Nobody speaks for the node any more, until it is deleted.
+    /// The kubelet is silent until its node is deleted.
     Ended,
 }
 
@@ -69,7 +67,7 @@ impl Kubelets {
         machines.insert(name, Machine { node, state });
     }
 
-    /// Switches the machine of a node off.
+    /// Stops the machine of a node.
     pub fn end(&self, node: &str) {
         if let Some(machine) = self.machines.lock().unwrap().get_mut(node) {
             machine.state = State::Ended;
@@ -91,7 +89,7 @@ async fn serve_machines(client: Client, machines: Arc<Mutex<BTreeMap<String, Mac
         for (name, next) in join_all(steps).await {
             let mut machines = machines.lock().unwrap();
             match (machines.get_mut(name), next) {
-                // It ended meanwhile.
+                // The machine ended meanwhile.
                 (Some(machine), Some(_)) if matches!(machine.state, State::Ended) => {}
                 (Some(machine), Some(next)) => machine.state = next,
                 _ => drop(machines.remove(name)),
@@ -107,58 +105,11 @@ async fn serve_pods(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine
         if let Err(error) = follow_pods(&client, &machines, &mut terminating).await {
             eprintln!("the kubelets' pods: {error}");
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Runs bound pods as a watch shows them, until it ends.
-async fn follow_pods(
-    client: &Client,
-    machines: &Mutex<BTreeMap<String, Machine>>,
-    terminating: &mut BTreeMap<String, Instant>,
-) -> Result<(), kube::Error> {
-    let mut listed = call(client, Method::GET, BOUND_PODS, &Value::Null).await?;
-    let version = listed["metadata"]["resourceVersion"]
-        .as_str()
-        .unwrap_or("0");
-    let watch = format!("{BOUND_PODS}&watch=1&allowWatchBookmarks=1&resourceVersion={version}");
-    let mut events = watch_events(client, &watch).await?;
-    let items = listed["items"].as_array_mut().map(std::mem::take);
-    let mut pods: BTreeMap<String, Value> = items
-        .into_iter()
-        .flatten()
-        .map(|pod| (uid(&pod), pod))
-        .collect();
-    let mut due = interval(LOOK_EVERY);
-    loop {
-        tokio::select! {
-            event = events.next() => {
-                let Some(mut event) = event.transpose()? else { return Ok(()) };
-                let pod = event["object"].take();
-                match event["type"].as_str() {
-                    Some("ADDED" | "MODIFIED") => drop(pods.insert(uid(&pod), pod)),
-                    Some("DELETED") => drop(pods.remove(&uid(&pod))),
-                    Some("BOOKMARK") => {}
-                    // The list begins anew.
-                    _ => return Ok(()),
-                }
-            }
-            _ = due.tick() => {
-                let now = machines.lock().unwrap().clone();
-                run_pods(client, &now, &mut pods, terminating).await?;
-            }
-        }
-    }
-}
-
-fn uid(object: &Value) -> String {
-    object["metadata"]["uid"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// What becomes of it; nothing is left of one whose node is gone.
+/// Next state of a machine; `None` if its node is gone.
 async fn step(
     client: &Client,
     name: &str,
@@ -169,14 +120,14 @@ async fn step(
         State::Booting(since) if since.elapsed() > BOOT => {
             heartbeat(client, name).await?;
             let registered = call(client, Method::POST, "/api/v1/nodes", &machine.node).await;
-            // Who registers twice finds the node there.
-            unless(registered, 409)?;
+            // 409: the node is registered already.
+            ignoring(registered, 409)?;
             Ok(Some(State::Registered(Instant::now())))
         }
         State::Registered(since) if since.elapsed() > READY_AFTER => {
             let status = json!({"status": {"conditions": [ready("True", "KubeletReady")]}});
             let patched = call(client, Method::PATCH, &format!("{node}/status"), &status).await;
-            unless(patched, 404)?;
+            ignoring(patched, 404)?;
             Ok(Some(State::Ready(Instant::now())))
         }
         State::Ready(since) if since.elapsed() > HEARTBEAT => {
@@ -186,11 +137,11 @@ async fn step(
         State::Ended => {
             let gone = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
             match call(client, Method::DELETE, &node, &gone).await {
-                // It stays until those have seen to it whose finalizers it carries.
+                // The Node stays until the controllers behind its finalizers have removed them.
                 Ok(_) => Ok(Some(State::Ended)),
                 Err(kube::Error::Api(status)) if status.code == 404 => {
                     let lease = format!("{LEASES}/{name}");
-                    unless(call(client, Method::DELETE, &lease, &gone).await, 404)?;
+                    ignoring(call(client, Method::DELETE, &lease, &gone).await, 404)?;
                     Ok(None)
                 }
                 Err(error) => Err(error),
@@ -230,7 +181,7 @@ async fn heartbeat(client: &Client, name: &str) -> Result<(), kube::Error> {
 
 /// Starts bound pods, and ends deleted ones when their preStop hooks have run or their grace period is over.
 ///
-/// `terminating` has the deleted pods by UID, with when their kubelet saw the deletion.
+/// `terminating` maps the UID of each deleted pod to the time at which the kubelet saw the deletion.
 async fn run_pods(
     client: &Client,
     machines: &BTreeMap<String, Machine>,
@@ -284,15 +235,32 @@ async fn run_pod(
         let conditions = ["Initialized", "ContainersReady", "Ready"].map(
             |kind| json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()}),
         );
-        let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
-        let path = format!("{path}/status");
-        unless(call(client, Method::PATCH, &path, &status).await, 404)?;
-        pod["status"]["phase"] = "Running".into();
+        if let Some(deadline) = pod["metadata"]["deletionTimestamp"].as_str() {
+            let uid = field("uid").to_owned();
+            let since = terminating.entry(uid).or_insert_with(Instant::now);
+            let deadline: Timestamp = deadline.parse().unwrap();
+            if since.elapsed() < pre_stop(&pod["spec"]) && now() < deadline {
+                continue;
+            }
+            let end = json!({
+                "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+                "preconditions": {"uid": field("uid")},
+            });
+            let ended = call(client, Method::DELETE, &path, &end).await;
+            ignoring(ignoring(ended, 404), 409)?;
+        } else if pod["status"]["phase"] == "Pending" {
+            let conditions = ["Initialized", "ContainersReady", "Ready"].map(|kind| {
+                json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()})
+            });
+            let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
+            let path = format!("{path}/status");
+            ignoring(call(client, Method::PATCH, &path, &status).await, 404)?;
+        }
     }
     Ok(())
 }
 
-/// How long the longest preStop hook of a pod takes: `sleep` as an action or as the last words of a command. Containers end as
+/// Duration of the longest preStop hook of a pod: `sleep` as an action or at the end of a command. Containers end as
 /// soon as it is over.
 fn pre_stop(spec: &Value) -> Duration {
     let containers = spec["containers"].as_array().into_iter().flatten();
@@ -309,8 +277,8 @@ fn pre_stop(spec: &Value) -> Duration {
     Duration::from_secs(seconds.max().unwrap_or(0))
 }
 
-/// An answer of this code is as good as success.
-fn unless(answer: Result<Value, kube::Error>, code: u16) -> Result<Value, kube::Error> {
+/// Treats an error with this status code as success.
+fn ignoring(answer: Result<Value, kube::Error>, code: u16) -> Result<Value, kube::Error> {
     match answer {
         Err(kube::Error::Api(status)) if status.code == code => Ok(Value::Null),
         answer => answer,

@@ -1,7 +1,7 @@
-//! The product as users run it: the stack deployed into a local AWS, a cluster, simulated or real, the relay beside it, and
-//! somebody who does what machines do.
+//! The product as users run it: the stack deployed into a local AWS, a cluster, simulated or real, the relay, and
+//! simulated machines that join as nodes.
 //!
-//! It knows the product by what is deployed and must never depend on a crate that decides or acts.
+//! The crate knows the product only by its deployed interfaces and must never depend on a crate that decides or acts.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -10,10 +10,10 @@
 
 mod cluster;
 mod control_plane;
-mod given;
 mod kubelets;
 mod machines;
 pub mod permissions;
+mod provided;
 pub mod relay;
 mod user_data;
 pub mod wire;
@@ -33,15 +33,15 @@ use machines::Machines;
 
 pub const CLUSTER: &str = "demo";
 const CREDENTIALS: &str = "/whittle/credentials/demo";
-/// How often a condition is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// The schedule's minute is shortened: a sweep may come at any time.
-const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Interval between checks of a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between sweeps: shorter than the schedule's minute, which is sound because a sweep may come at any time.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Part of the user data of `MANIFESTS`.
+/// Part of the user data in `MANIFESTS`.
 pub const SECRET_OF_NODES: &str = "4d1e-only-the-node-knows";
 
-/// A NodePool of small instances, its EC2NodeClass, and a Deployment without pods, which run nowhere else.
+/// NodePool of small instances, its EC2NodeClass, and a Deployment with zero replicas whose pods fit no other node.
 pub const MANIFESTS: &str = "
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -88,9 +88,9 @@ spec:
         resources: {requests: {cpu: '1', memory: 256Mi}}
 ";
 
-/// For anything that a wake starts at once.
+/// Time limit for reactions that a wake starts at once.
 pub const SOON: Duration = Duration::from_secs(90);
-/// For what waits until the relay counts as silent, or a lease has lapsed.
+/// Time limit for reactions that wait until the relay counts as silent, or a lease has lapsed.
 pub const BY_SWEEP: Duration = Duration::from_secs(240);
 
 pub struct Deployed<'a> {
@@ -99,7 +99,7 @@ pub struct Deployed<'a> {
     pub cluster: Cluster,
     machines: Machines,
     swept: Instant,
-    /// Of every reach.
+    /// Housekeeper function of each reach.
     housekeepers: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Deployed<'a> {
         deployed
     }
 
-    /// The same, but for the cluster's registry entry.
+    /// Like [`Self::start`], without the cluster's registry entry.
     pub fn unregistered(aws: &'a LocalAws) -> Self {
         let stack = aws.deploy("whittle");
         let cluster = Cluster::start();
@@ -129,7 +129,7 @@ impl<'a> Deployed<'a> {
         }
     }
 
-    /// The registry entry of the cluster.
+    /// Registry entry of the cluster.
     pub fn entry(&self) -> Value {
         json!({
             "type": "endpoint", "endpoint": self.cluster.url(), "credentials": CREDENTIALS,
@@ -138,7 +138,7 @@ impl<'a> Deployed<'a> {
         })
     }
 
-    /// As `aws ssm put-parameter` does.
+    /// Puts a registry entry, as `aws ssm put-parameter` does.
     pub fn register(&self, cluster: &str, entry: &Value) {
         let parameter = json!({
             "Name": format!("/whittle/clusters/{cluster}"), "Type": "String", "Value": entry.to_string(), "Overwrite": true,
@@ -146,9 +146,9 @@ impl<'a> Deployed<'a> {
         self.aws.moto.call("ssm", "put_parameter", parameter);
     }
 
-    /// The event of a sample in `events/interruption`, as if it happened now and to this instance.
+    /// Event of a sample in `events/interruption`, with the current time and this instance.
     #[expect(clippy::disallowed_methods, reason = "the functions look at the clock")]
-    pub fn warning(&self, sample: &str, instance: &Value) -> String {
+    pub fn interruption_event(&self, sample: &str, instance: &Value) -> String {
         let path = cluster::root().join(format!("events/interruption/{sample}.json"));
         let delivery: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let body = delivery["Records"][0]["body"].as_str().unwrap();
@@ -161,8 +161,8 @@ impl<'a> Deployed<'a> {
         event.to_string()
     }
 
-    /// Puts an event where EventBridge's rules put it: the local AWS refuses events of AWS' own sources.
-    pub fn announce(&self, event: &str) {
+    /// Sends an event to the queue that EventBridge's rules target: the local AWS rejects events of AWS' own sources.
+    pub fn send_event(&self, event: &str) {
         let url = self.stack.output("InterruptQueueUrl");
         let message = json!({"QueueUrl": url, "MessageBody": event});
         self.aws.ministack.call("sqs", "send_message", message);
@@ -184,7 +184,7 @@ impl<'a> Deployed<'a> {
         })
     }
 
-    /// Deploys the functions of a VPC's reach too.
+    /// Deploys the functions that serve a VPC, too.
     pub fn serve_vpc(&mut self) -> String {
         let seed = &self.aws.moto.seed;
         let subnets: Vec<&str> = seed.subnets.values().map(String::as_str).collect();
@@ -196,19 +196,19 @@ impl<'a> Deployed<'a> {
         seed.vpc.clone()
     }
 
-    /// Lets time pass until the condition holds: machines boot and end, and the sweep comes round.
+    /// Runs machines and sweeps until the condition holds.
     ///
-    /// A condition that answers `Err` says what it still waits for.
+    /// A condition returns `Err` with the reason while it does not hold.
     pub fn until<T>(
         &mut self,
         what: &str,
         limit: Duration,
-        mut look: impl FnMut(&Self) -> Result<T, String>,
+        mut check: impl FnMut(&Self) -> Result<T, String>,
     ) -> T {
         let started = Instant::now();
         loop {
-            self.attend();
-            let missing = match look(self) {
+            self.reconcile();
+            let missing = match check(self) {
                 Ok(found) => {
                     eprintln!("{what}: after {:.0?}", started.elapsed());
                     return found;
@@ -218,35 +218,34 @@ impl<'a> Deployed<'a> {
             if started.elapsed() > limit {
                 panic!(
                     "{what}: not within {limit:?}: {missing}\n{}",
-                    self.testimony()
+                    self.diagnostics()
                 );
             }
-            if self.swept.elapsed() > SWEEP_EVERY {
+            if self.swept.elapsed() > SWEEP_INTERVAL {
                 self.sweep();
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Lets time pass until `ended` says so, with a sweep so often. A sweep that fails is reported, and the next one comes.
+    /// Runs machines and sweeps until `ended` returns true. A failed sweep is reported, and the next one comes as
+    /// scheduled.
     pub fn serve(&mut self, sweep_every: Duration, ended: impl Fn() -> bool) {
         while !ended() {
-            self.attend();
+            self.reconcile();
             if self.swept.elapsed() > sweep_every
                 && let Err(error) = self.try_sweep()
             {
                 eprintln!("{error}");
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Boots the machines of new instances, and ends those of instances that are gone, which EC2 announces.
-    fn attend(&mut self) {
-        let gone = self.machines.attend(&self.aws.moto, &self.cluster.kubelets);
-        for instance in gone {
-            self.announce(&self.warning("state-change", &instance.into()));
-        }
+    /// Boots the machines of new instances, and stops those of terminated instances.
+    fn reconcile(&mut self) {
+        self.machines
+            .reconcile(&self.aws.moto, &self.cluster.kubelets);
     }
 
     /// Deletes the stack, as `sam delete` does.
@@ -254,18 +253,18 @@ impl<'a> Deployed<'a> {
         self.stack.delete()
     }
 
-    /// The cluster's instances that are not terminated, whatever tagged them.
+    /// Instances of the cluster that are not terminated, with any tags.
     pub fn instances(&self) -> Vec<Value> {
         machines::alive(&self.aws.moto)
     }
 
-    /// Every instance there ever was.
-    pub fn instances_ever(&self) -> Vec<Value> {
+    /// Every instance that was ever launched.
+    pub fn all_instances(&self) -> Vec<Value> {
         machines::all(&self.aws.moto)
     }
 
-    /// What people look at when something does not happen.
-    fn testimony(&self) -> String {
+    /// Cluster state and logs for the message of a failed test.
+    fn diagnostics(&self) -> String {
         let mut lines = Vec::new();
         let kinds = "nodepools,ec2nodeclasses,nodeclaims,nodes,pods,events";
         match self.cluster.try_kubectl(&["get", kinds, "-A"], "") {
@@ -281,7 +280,7 @@ impl<'a> Deployed<'a> {
         ] {
             lines.push(format!("---- {function} ----"));
             let mut logs = self.stack.logs(function);
-            // Lambda's own lines, and turns that found their lane taken, tell nothing.
+            // Lambda's own lines, and turns whose lane was held by another, give no information.
             logs.retain(|line| line.starts_with('{') && !line.contains(r#""outcome":"held""#));
             let last = logs.len().saturating_sub(12);
             lines.extend(logs.drain(last..));
@@ -297,7 +296,7 @@ pub fn tags(resource: &Value) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// A condition's status, `Unknown` if the object does not have it.
+/// Status of a condition; `Unknown` if the object does not have it.
 pub fn condition<'o>(object: &'o Value, kind: &str) -> &'o str {
     let conditions = object["status"]["conditions"].as_array();
     conditions

@@ -1,4 +1,5 @@
-//! What instances become in the cluster: each a node of its type, as its kubelet and the cloud's controller describe it.
+//! Machines of instances: each joins the cluster as a node of its instance type, as its kubelet and a cloud controller
+//! manager would describe it.
 
 use std::collections::BTreeMap;
 
@@ -8,30 +9,29 @@ use serde_json::{Value, json};
 
 use super::{
     CLUSTER,
-    given::STAND_IN,
     kubelets::{Kubelets, ready},
+    provided::STAND_IN,
     tags,
     user_data::{Registration, registration},
 };
 
-/// What the kubelet keeps for itself and the system.
+/// CPU that the kubelet reserves for itself and the system.
 const RESERVED_CPU_MILLIS: i64 = 100;
 const RESERVED_MEMORY: i64 = 700 << 20;
-/// Of the nominal memory, what the hypervisor and the kernel leave.
+/// Percentage of the nominal memory that hypervisor and kernel leave.
 const MEMORY_LEFT_PERCENT: i64 = 93;
 
-/// The instances that were seen.
+/// Instances seen so far.
 #[derive(Default)]
 pub(crate) struct Machines {
-    /// Node names by instance.
+    /// Node names by instance id.
     nodes: BTreeMap<String, String>,
     types: BTreeMap<String, Value>,
 }
 
 impl Machines {
-    /// Boots new instances and ends the machines of those that are gone, whose ids it returns.
-    pub(crate) fn attend(&mut self, moto: &Moto, kubelets: &Kubelets) -> Vec<String> {
-        let mut gone = Vec::new();
+    /// Boots new instances and stops the machines of terminated ones.
+    pub(crate) fn reconcile(&mut self, moto: &Moto, kubelets: &Kubelets) {
         let alive: BTreeMap<String, Value> = alive(moto)
             .into_iter()
             .map(|instance| (text(&instance["InstanceId"]), instance))
@@ -40,7 +40,7 @@ impl Machines {
             if !self.nodes.contains_key(id) {
                 self.nodes
                     .insert(id.clone(), text(&instance["PrivateDnsName"]));
-                // Without a kubelet the instance runs, and no Node comes of it.
+                // An instance whose user data starts no kubelet runs without a Node.
                 if let Some(registration) = registration(&user_data(moto, id)) {
                     kubelets.boot(self.node(moto, instance, &registration));
                 }
@@ -86,7 +86,7 @@ impl Machines {
         };
         let name = &instance["PrivateDnsName"];
         let id = text(&instance["InstanceId"]);
-        // The kubelet's own labels win over those that it is told to register with.
+        // The kubelet's own labels take precedence over those in its flags.
         let mut labels = json!(registration.labels);
         let own = json!({
             "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture,
@@ -123,7 +123,7 @@ impl Machines {
     }
 }
 
-/// As the instance's metadata service answers.
+/// User data of an instance, as its metadata service returns it.
 fn user_data(moto: &Moto, instance: &str) -> String {
     let asked = json!({"InstanceId": instance, "Attribute": "userData"});
     let answer = moto.call("ec2", "describe_instance_attribute", asked);

@@ -1,4 +1,5 @@
-//! What functions really asked AWS for, against the page of what each role may do, which `permissions` judges.
+//! Compares the AWS calls of functions with the list of what each role may do, which the test `permissions` checks
+//! against the policies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,21 +11,22 @@ use serde_json::Value;
 
 use super::cluster;
 
-/// Every call of a function is on the page, under the role that it was made with; each of these functions made some.
-pub fn every_call_is_judged(aws: &LocalAws, functions: &[&str]) {
+/// Asserts that every call of a function is listed under the role of its credentials, and that each of these functions
+/// made calls.
+pub fn every_call_is_listed(aws: &LocalAws, functions: &[&str]) {
     let page = cluster::root().join("tests/permissions/calls.yaml");
     let page: Vec<Value> = serde_saphyr::from_str(&fs::read_to_string(page).unwrap()).unwrap();
-    let mut judged: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut listed: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for entry in &page {
         let roles = match entry["roles"].as_array() {
             Some(several) => several.iter().collect(),
             None => vec![&entry["role"]],
         };
-        let may = entry["may"].as_array().unwrap().iter();
-        let actions: Vec<&str> = may.map(|call| call["do"].as_str().unwrap()).collect();
+        let permitted = entry["may"].as_array().unwrap().iter();
+        let actions: Vec<&str> = permitted.map(|call| call["do"].as_str().unwrap()).collect();
         for role in roles {
-            let judged = judged.entry(role.as_str().unwrap()).or_default();
-            judged.extend(&actions);
+            let listed = listed.entry(role.as_str().unwrap()).or_default();
+            listed.extend(&actions);
         }
     }
     let mut calls = aws.to_ministack.calls();
@@ -33,7 +35,7 @@ pub fn every_call_is_judged(aws: &LocalAws, functions: &[&str]) {
         .iter()
         .filter(|call| {
             let role = role(call);
-            role.is_some_and(|role| !judged[role.as_str()].contains(call.action.as_str()))
+            role.is_some_and(|role| !listed[role.as_str()].contains(call.action.as_str()))
         })
         .collect();
     assert!(
@@ -43,13 +45,13 @@ pub fn every_call_is_judged(aws: &LocalAws, functions: &[&str]) {
     for function in functions {
         let caller = format!("whittle-{function}");
         let own = calls.iter().filter(|call| call.caller == caller);
-        assert!(own.count() > 1, "{caller} called nobody: {calls:#?}");
+        assert!(own.count() > 1, "{caller} made no call: {calls:#?}");
     }
     let launches = |call: &Call| call.assumed && call.action == "ec2:CreateFleet";
     assert!(calls.iter().any(launches), "{calls:#?}");
 }
 
-/// The role that a function's call was made with, as the template names it; none for others.
+/// Role of a function's call, by its logical id in the template; `None` for other callers.
 fn role(call: &Call) -> Option<String> {
     let function = call.caller.strip_prefix("whittle-")?;
     if call.assumed {

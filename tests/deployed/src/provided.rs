@@ -1,25 +1,25 @@
-//! A cluster that people give to these tests: taken only if it says so itself, and cleared before each test.
+//! Cluster provided by the user: accepted only if it is marked for tests, and cleared before each test.
 
 use std::fs::File;
 
 use super::cluster::Cluster;
 
-/// What tests make, in the order in which it goes.
+/// Kinds that tests create, in the order of deletion.
 const KINDS: [&str; 3] = ["nodepools", "nodeclaims", "ec2nodeclasses"];
-/// Where they make pods.
+/// Namespaces in which tests create pods.
 const NAMESPACES: [&str; 2] = ["--namespace=default", "--namespace=kube-public"];
-/// The label of nodes whose kubelet is a stand-in.
+/// Label of nodes with a simulated kubelet.
 pub(crate) const STAND_IN: &str = "whittle.sh/stand-in";
 
-/// Waits until no other test works with it.
-pub(crate) fn a_turn() -> File {
+/// Waits until no other test uses the cluster, and locks it.
+pub(crate) fn lock() -> File {
     let file = File::create(std::env::temp_dir().join("whittle-end-to-end.lock")).unwrap();
     file.lock().unwrap();
     file
 }
 
-/// `KUBECONFIG` is set on many a machine, and its cluster may be in use.
-pub(crate) fn is_meant(cluster: &Cluster) {
+/// Checks that the cluster is marked for tests: `KUBECONFIG` is set on many machines, and its cluster may be in use.
+pub(crate) fn check_marked_for_tests(cluster: &Cluster) {
     let mark = [
         "get",
         "configmap",
@@ -28,13 +28,13 @@ pub(crate) fn is_meant(cluster: &Cluster) {
     ];
     if let Err(error) = cluster.try_kubectl(&mark, "") {
         panic!(
-            "the cluster of KUBECONFIG is not given to these tests, which remove the NodePools and Deployments that they find: {error}\
-             if that is meant: kubectl create configmap whittle-tests --namespace=kube-system"
+            "the cluster of KUBECONFIG is not marked for tests, which delete its NodePools and Deployments: {error}\
+             to mark it: kubectl create configmap whittle-tests --namespace=kube-system"
         );
     }
 }
 
-/// Removes what an earlier test has left.
+/// Removes the objects of earlier tests.
 pub(crate) fn clear(cluster: &Cluster) {
     cluster.kubectl(&["delete", "deployments", "--all", NAMESPACES[0]]);
     for kind in KINDS {
@@ -57,7 +57,7 @@ pub(crate) fn clear(cluster: &Cluster) {
     ]);
 }
 
-/// Nobody is there who would see to their finalizers.
+/// Removes the finalizers of objects, whose controllers do not run at this time.
 fn release(cluster: &Cluster, objects: &str) {
     for object in objects.lines() {
         let patch = r#"--patch={"metadata":{"finalizers":null}}"#;

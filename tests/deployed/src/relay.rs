@@ -1,4 +1,4 @@
-//! The relay's own process.
+//! Process of the relay.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::{CLUSTER, Deployed};
 
-/// A running relay; it ends with its value, as when its pod is deleted.
+/// Running relay. Dropping the value kills it, as when its pod is deleted.
 pub struct Relay {
     process: Child,
     log: NamedTempFile,
@@ -41,7 +41,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // It may have ended by itself, which its log then tells.
+        // The process may have ended by itself; its log then has the reason.
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {

@@ -1,7 +1,7 @@
-//! How a machine reads its user data: the labels, taints and pod limit that its kubelet registers with.
+//! Parses user data as a machine does: labels, taints and pod limit that its kubelet registers with.
 //!
-//! Each AMI family has its own format. User data that starts no kubelet (a script of the family Custom that says nothing of the
-//! cluster) makes a machine that never joins, as on EC2.
+//! Each AMI family has its own format. User data that starts no kubelet (a script of the family Custom that does not
+//! mention the cluster) makes a machine that never joins, as on EC2.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Registration {
     pub labels: BTreeMap<String, String>,
-    /// As a Node's `spec.taints`.
+    /// Taints in the form of a Node's `spec.taints`.
     pub taints: Vec<Value>,
     pub max_pods: Option<u64>,
 }
 
-/// The registration that user data asks for; none where nothing in it starts a kubelet.
+/// Registration that user data requests; `None` if nothing in it starts a kubelet.
 pub(crate) fn registration(user_data: &str) -> Option<Registration> {
     if let Ok(settings) = user_data.parse::<toml::Table>()
         && settings.contains_key("settings")
@@ -39,7 +39,7 @@ pub(crate) fn registration(user_data: &str) -> Option<Registration> {
     found
 }
 
-/// The parts of a MIME archive without their headers, or the text itself.
+/// Parts of a MIME archive without their headers, or the text itself.
 fn parts(text: &str) -> Vec<&str> {
     let boundary = text
         .lines()
@@ -55,7 +55,7 @@ fn parts(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Documents are merged in order: a later one wins.
+/// Merges documents in order: a later one takes precedence.
 fn merge(all: &mut Registration, later: Registration) {
     all.labels.extend(later.labels);
     if !later.taints.is_empty() {
@@ -64,7 +64,7 @@ fn merge(all: &mut Registration, later: Registration) {
     all.max_pods = later.max_pods.or(all.max_pods);
 }
 
-/// nodeadm's NodeConfig (AL2023).
+/// Parses nodeadm's NodeConfig (AL2023).
 fn node_config(text: &str) -> Option<Registration> {
     let document: Value = serde_saphyr::from_str(text).ok()?;
     let kubelet = &document["spec"]["kubelet"];
@@ -79,7 +79,7 @@ fn node_config(text: &str) -> Option<Registration> {
     Some(registration)
 }
 
-/// Bottlerocket's settings: `"key" = ["value:Effect"]`.
+/// Parses Bottlerocket's settings: `"key" = ["value:Effect"]`.
 fn bottlerocket(settings: &toml::Table) -> Registration {
     let empty = toml::Table::new();
     let kubernetes = settings
@@ -110,7 +110,7 @@ fn bottlerocket(settings: &toml::Table) -> Registration {
     }
 }
 
-/// The kubelet's flags, wherever they stand in a text.
+/// Parses the kubelet's flags anywhere in a text.
 fn flags(text: &str) -> Registration {
     let pairs = |flag: &str| -> Vec<String> {
         let list = value(text, flag).unwrap_or_default();
@@ -135,7 +135,7 @@ fn flags(text: &str) -> Registration {
     }
 }
 
-/// A flag's value, with or without quotes.
+/// Value of a flag, with or without quotes.
 fn value<'t>(text: &'t str, flag: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(flag)?;
     match rest.strip_prefix('"') {

@@ -1,6 +1,6 @@
-//! The way from the functions to the API server: they know its address and its token alone, whatever the cluster's own
-//! credentials are; in the cluster each acts with the rights that the chart gives it, by impersonation; and on the way requests
-//! fail where a test asks for that.
+//! Proxy between the functions and the API server. Functions know only its address and token, whatever the cluster's
+//! own credentials are; it forwards each request by impersonation, with the rights that the chart gives the function;
+//! and it injects the faults that a test asks for.
 
 use std::{
     net::SocketAddr,
@@ -16,25 +16,25 @@ use kube::{Client, client::Body};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// What becomes of a request.
+/// Fault injected into a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
-    /// Nothing is done, and 503 is the answer.
+    /// The request is not forwarded, and the response is 503.
     Unavailable,
-    /// It is done, and its sender never learns: 500 is the answer.
+    /// The request is forwarded, and the response is 500.
     LoseAnswer,
-    /// It is done after this time, if its sender waits for so long.
+    /// The request is forwarded after this delay, if its sender still waits.
     Delay(Duration),
 }
 
-/// Listens on a free port of 127.0.0.1 as long as the runtime that it was started in.
-pub struct Wire {
+/// Proxy that listens on a free port of 127.0.0.1 as long as the runtime that it was started in.
+pub struct ApiServerProxy {
     address: SocketAddr,
-    faults: Arc<Mutex<Vec<Armed>>>,
+    faults: Arc<Mutex<Vec<PendingFault>>>,
 }
 
-/// The next request of this kind meets it.
-struct Armed {
+/// Fault that waits for the next matching request.
+struct PendingFault {
     fault: Fault,
     verb: String,
     resource: String,
@@ -42,7 +42,7 @@ struct Armed {
 
 pub const TOKEN: &str = "of-the-functions-alone";
 
-impl Wire {
+impl ApiServerProxy {
     pub async fn start(client: Client) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -55,28 +55,29 @@ impl Wire {
         format!("http://{}", self.address)
     }
 
-    /// `verb` and `resource` as RBAC names them: `patch`, `nodeclaims/status`.
+    /// Adds a fault for the next request with this `verb` and `resource`, as RBAC names them: `patch`,
+    /// `nodeclaims/status`.
     pub fn inject(&self, fault: Fault, verb: &str, resource: &str) {
-        self.faults.lock().unwrap().push(Armed {
+        self.faults.lock().unwrap().push(PendingFault {
             fault,
             verb: verb.to_owned(),
             resource: resource.to_owned(),
         });
     }
 
-    /// How many faults no request has met.
+    /// Number of faults that no request has met yet.
     pub fn pending_faults(&self) -> usize {
         self.faults.lock().unwrap().len()
     }
 }
 
-async fn listen(listener: TcpListener, client: Client, faults: Arc<Mutex<Vec<Armed>>>) {
+async fn listen(listener: TcpListener, client: Client, faults: Arc<Mutex<Vec<PendingFault>>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let (client, faults) = (client.clone(), Arc::clone(&faults));
         tokio::spawn(async move {
-            let service = service_fn(|request| hand_on(&client, &faults, request));
+            let service = service_fn(|request| forward(&client, &faults, request));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A connection that breaks is the other side's to notice.
+            // The client notices a broken connection itself.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -84,21 +85,21 @@ async fn listen(listener: TcpListener, client: Client, faults: Arc<Mutex<Vec<Arm
     }
 }
 
-/// An error breaks the connection.
-async fn hand_on(
+/// Forwards a request; an error breaks the connection.
+async fn forward(
     client: &Client,
-    faults: &Mutex<Vec<Armed>>,
+    faults: &Mutex<Vec<PendingFault>>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, kube::Error> {
     let (mut head, body) = request.into_parts();
     let token = head.headers.remove(header::AUTHORIZATION);
     if token != HeaderValue::from_str(&format!("Bearer {TOKEN}")).ok() {
-        return Ok(refusal(StatusCode::UNAUTHORIZED, "Unauthorized"));
+        return Ok(error_response(StatusCode::UNAUTHORIZED, "Unauthorized"));
     }
-    let fault = met(faults, &head.method, &head.uri);
+    let fault = take_fault(faults, &head.method, &head.uri);
     match fault {
         Some(Fault::Unavailable) => {
-            return Ok(refusal(
+            return Ok(error_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "ServiceUnavailable",
             ));
@@ -107,13 +108,16 @@ async fn hand_on(
         Some(Fault::LoseAnswer) | None => {}
     }
     act_as_function(&mut head.headers);
-    // The cluster's own host is the client's to name, and so is the length of what it sends.
+    // The client sets the cluster's host and the content length itself.
     head.headers.remove(header::HOST);
     let body = body.collect().await.map_err(kube::Error::HyperError)?;
     let request = Request::from_parts(head, Body::from(body.to_bytes()));
     let (mut head, body) = client.send(request).await?.into_parts();
     if matches!(fault, Some(Fault::LoseAnswer)) {
-        return Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"));
+        return Ok(error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "InternalError",
+        ));
     }
     head.headers.remove(header::TRANSFER_ENCODING);
     head.headers.remove(header::CONNECTION);
@@ -123,8 +127,8 @@ async fn hand_on(
     Ok(answer)
 }
 
-/// In the cluster the function that asks is a member of its group alone, as its access entry of EKS makes it; who gives no
-/// function's name is nobody.
+/// Impersonates the calling function as a member of its group alone, as its EKS access entry does. Requests whose user
+/// agent names no function have no rights.
 fn act_as_function(headers: &mut HeaderMap) {
     let agent = headers
         .get(header::USER_AGENT)
@@ -140,10 +144,10 @@ fn act_as_function(headers: &mut HeaderMap) {
     }
 }
 
-/// As API servers word it.
-fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+/// Error response in the form of API servers.
+fn error_response(code: StatusCode, reason: &str) -> Response<Body> {
     let status = json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "the wire is troubled",
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "fault injected by the test",
         "reason": reason, "code": code.as_u16(),
     });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
@@ -153,17 +157,17 @@ fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
     answer
 }
 
-/// The fault that waits for such a request, which is over with it.
-fn met(faults: &Mutex<Vec<Armed>>, method: &Method, uri: &Uri) -> Option<Fault> {
-    let (verb, resource) = asked(method, uri)?;
+/// Takes the fault that waits for such a request.
+fn take_fault(faults: &Mutex<Vec<PendingFault>>, method: &Method, uri: &Uri) -> Option<Fault> {
+    let (verb, resource) = verb_and_resource(method, uri)?;
     let mut faults = faults.lock().unwrap();
-    let meets = |armed: &Armed| armed.verb == verb && armed.resource == resource;
-    let first = faults.iter().position(meets)?;
+    let matches = |pending: &PendingFault| pending.verb == verb && pending.resource == resource;
+    let first = faults.iter().position(matches)?;
     Some(faults.remove(first).fault)
 }
 
-/// The verb and the resource of a request for an object or a collection.
-fn asked(method: &Method, uri: &Uri) -> Option<(&'static str, String)> {
+/// Verb and resource of a request for an object or a collection.
+fn verb_and_resource(method: &Method, uri: &Uri) -> Option<(&'static str, String)> {
     let mut path = uri.path().trim_matches('/').split('/');
     let below = if path.next()? == "api" { 1 } else { 2 };
     let mut path: Vec<&str> = path.skip(below).collect();

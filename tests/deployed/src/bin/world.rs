@@ -1,6 +1,7 @@
-//! The deployed stack, a cluster and its machines, for any client or foreign test suite, until they are told to end.
+//! Serves the deployed stack, a cluster and its machines for any client or external test suite, until interrupted.
 //!
-//! Standard output says how to reach them, as lines for a shell. Interrupt or SIGTERM ends everything that was started.
+//! Standard output has the environment to reach them, as lines for a shell. Interrupt or SIGTERM ends everything that
+//! was started.
 #![expect(clippy::print_stdout, reason = "a program that speaks to people")]
 
 use std::{
@@ -31,21 +32,21 @@ struct Options {
 
 fn main() {
     let options = Options::parse();
-    let ended = interrupted();
+    let interrupted = interrupted_flag();
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
     let relay = (!options.no_relay).then(|| Relay::start(&deployed));
     deployed.sweep();
-    say(&aws, &deployed);
+    print_environment(&aws, &deployed);
     deployed.serve(Duration::from_secs(options.sweep_every), || {
-        ended.load(Ordering::Relaxed)
+        interrupted.load(Ordering::Relaxed)
     });
     eprintln!("ending");
     drop(relay);
 }
 
-/// Prints what a shell needs, and then what people do.
-fn say(aws: &LocalAws, deployed: &Deployed<'_>) {
+/// Prints the environment for a shell, then hints for people.
+fn print_environment(aws: &LocalAws, deployed: &Deployed<'_>) {
     println!(
         "export KUBECONFIG={}",
         deployed.cluster.kubeconfig().display()
@@ -67,10 +68,10 @@ fn say(aws: &LocalAws, deployed: &Deployed<'_>) {
     );
 }
 
-/// Becomes true when somebody wants this program to end.
-fn interrupted() -> Arc<AtomicBool> {
-    let ended = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ended);
+/// Returns a flag that becomes true on interrupt or SIGTERM.
+fn interrupted_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let shared = Arc::clone(&flag);
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -84,7 +85,7 @@ fn interrupted() -> Arc<AtomicBool> {
                 _ = terminate.recv() => {}
             }
         });
-        told.store(true, Ordering::Relaxed);
+        shared.store(true, Ordering::Relaxed);
     });
-    ended
+    flag
 }
