@@ -158,12 +158,12 @@ fn workload_scale(client: &Client<'_>, pods: &[&Arc<Object>]) -> i64 {
             None => alone += 1,
         }
     }
-    let wanted: i64 = workloads
+    let replicas: i64 = workloads
         .iter()
         .filter_map(|(table, key)| client.get(table, key))
         .filter_map(|workload| json::integer(workload.value(), &["spec", "replicas"]))
         .sum();
-    alone + wanted
+    alone + replicas
 }
 
 fn workload(client: &Client<'_>, pod: &Object) -> Option<(TableId, ObjectKey)> {

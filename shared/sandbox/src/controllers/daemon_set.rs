@@ -107,7 +107,7 @@ fn daemon(set: &Object, node: &str) -> Value {
 }
 
 /// Names of the nodes that admit the pods of a DaemonSet.
-fn wanted<'n>(set: &Object, nodes: &'n [NodeInfo]) -> BTreeSet<&'n str> {
+fn desired_nodes<'n>(set: &Object, nodes: &'n [NodeInfo]) -> BTreeSet<&'n str> {
     let daemon = PodInfo::of_spec(&unpinned(set));
     let fitting = nodes.iter().filter(|node| daemon.is_admitted_by(node));
     fitting.map(|node| node.name.as_str()).collect()
@@ -132,11 +132,11 @@ fn own_pods(client: &Client<'_>, set: &Object) -> Vec<Arc<Object>> {
 }
 
 fn reconcile_pods(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
-    let wanted = wanted(set, nodes);
+    let desired = desired_nodes(set, nodes);
     let mut served: BTreeSet<String> = BTreeSet::new();
     for pod in own_pods(client, set) {
         let node = target(&pod).to_owned();
-        let is_surplus = !wanted.contains(node.as_str()) || served.contains(&node);
+        let is_surplus = !desired.contains(node.as_str()) || served.contains(&node);
         if is_finished(&pod) || is_surplus && !pod.is_terminating() {
             client.delete(&PODS, &pod.key())?;
             let message = format!("Deleted pod: {}", pod.name());
@@ -152,7 +152,7 @@ fn reconcile_pods(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> 
             served.insert(node);
         }
     }
-    for node in wanted {
+    for node in desired {
         if !served.contains(node) {
             let pod = client.create(&PODS, set.namespace(), daemon(set, node))?;
             let message = format!("Created pod: {}", pod.name());
@@ -195,19 +195,19 @@ fn roll_out(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {
 }
 
 fn update_status(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> ApiResult<()> {
-    let wanted = wanted(set, nodes);
+    let desired = desired_nodes(set, nodes);
     let pods = own_pods(client, set);
     let hash = template_hash(json::at(set.value(), &["spec", "template"]));
     let placed = || {
         pods.iter()
-            .filter(|pod| is_active(pod) && wanted.contains(target(pod)))
+            .filter(|pod| is_active(pod) && desired.contains(target(pod)))
     };
     let ready = placed().filter(|pod| is_ready(pod.value())).count();
     let updated = placed()
         .filter(|pod| json::text(pod.value(), &["metadata", "labels", HASH_LABEL]) == hash)
         .count();
     let mut status = json!({
-        "desiredNumberScheduled": wanted.len(),
+        "desiredNumberScheduled": desired.len(),
         "currentNumberScheduled": placed().count(),
         "updatedNumberScheduled": updated,
         "numberMisscheduled": pods.iter().filter(|pod| is_active(pod)).count() - placed().count(),
@@ -217,8 +217,8 @@ fn update_status(client: &mut Client<'_>, set: &Object, nodes: &[NodeInfo]) -> A
     if ready > 0 {
         json::set(&mut status, &["numberAvailable"], ready);
     }
-    if wanted.len() > ready {
-        json::set(&mut status, &["numberUnavailable"], wanted.len() - ready);
+    if desired.len() > ready {
+        json::set(&mut status, &["numberUnavailable"], desired.len() - ready);
     }
     if *json::at(set.value(), &["status"]) == status {
         return Ok(());

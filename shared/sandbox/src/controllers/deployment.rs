@@ -86,16 +86,16 @@ fn roll(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> {
         None if paused => return scale_paused(client, deployment, &old),
         None => create_set(client, deployment, latest + 1)?,
     };
-    let wanted = replicas(deployment);
+    let desired = replicas(deployment);
     let old_total: i64 = old.iter().map(|set| replicas(set)).sum();
     if old_total == 0 {
-        scale(client, deployment, &current, wanted)?;
+        scale(client, deployment, &current, desired)?;
     } else if json::text(deployment.value(), &["spec", "strategy", "type"]) == "Recreate" {
         for set in &old {
             scale(client, deployment, set, 0)?;
         }
         if old.iter().all(|set| status(set, "replicas") == 0) {
-            scale(client, deployment, &current, wanted)?;
+            scale(client, deployment, &current, desired)?;
         }
     } else {
         roll_step(client, deployment, &current, &old)?;
@@ -110,10 +110,10 @@ fn roll_step(
     current: &Object,
     old: &[Arc<Object>],
 ) -> ApiResult<()> {
-    let wanted = replicas(deployment);
+    let desired = replicas(deployment);
     let limit = |field: &str, rounding: Rounding| {
         let path = ["spec", "strategy", "rollingUpdate", field];
-        share(json::at(deployment.value(), &path), wanted, rounding).unwrap_or(0)
+        share(json::at(deployment.value(), &path), desired, rounding).unwrap_or(0)
     };
     let surge = limit("maxSurge", Rounding::Up);
     let unavailable = match limit("maxUnavailable", Rounding::Down) {
@@ -121,12 +121,12 @@ fn roll_step(
         unavailable => unavailable,
     };
     let total = replicas(current) + old.iter().map(|set| replicas(set)).sum::<i64>();
-    let room = (wanted + surge - total).max(0);
-    let grown = (replicas(current) + room).min(wanted);
+    let room = (desired + surge - total).max(0);
+    let grown = (replicas(current) + room).min(desired);
     scale(client, deployment, current, grown)?;
 
     let available = |set: &Object| status(set, "availableReplicas").min(replicas(set));
-    let least = wanted - unavailable;
+    let least = desired - unavailable;
     // Unavailable replicas are removed first, at no cost; available ones only while at least `least` remain available.
     let unready_current = replicas(current) - available(current);
     let mut idle_quota = (total - least - unready_current).max(0);
@@ -234,7 +234,7 @@ fn forget_old(client: &mut Client<'_>, deployment: &Object, old: &[Arc<Object>])
 
 fn update_status(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> {
     let Revisions { current, old } = revisions(client, deployment);
-    let wanted = replicas(deployment);
+    let desired = replicas(deployment);
     let sum = |field: &str| -> i64 {
         current
             .iter()
@@ -249,11 +249,11 @@ fn update_status(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> 
             deployment.value(),
             &["spec", "strategy", "rollingUpdate", "maxUnavailable"],
         ),
-        wanted,
+        desired,
         Rounding::Down,
     );
-    let is_available = available >= wanted - unavailable_limit.unwrap_or(0);
-    let is_complete = updated == wanted && sum("replicas") == wanted && available == wanted;
+    let is_available = available >= desired - unavailable_limit.unwrap_or(0);
+    let is_complete = updated == desired && sum("replicas") == desired && available == desired;
     let mut after = json!({"status": json::at(deployment.value(), &["status"])});
     let status = json::object_mut(&mut after, &["status"]);
     for (field, count) in [
@@ -263,7 +263,7 @@ fn update_status(client: &mut Client<'_>, deployment: &Object) -> ApiResult<()> 
         ("availableReplicas", available),
         (
             "unavailableReplicas",
-            (wanted.max(sum("replicas")) - available).max(0),
+            (desired.max(sum("replicas")) - available).max(0),
         ),
     ] {
         if count == 0 {

@@ -59,19 +59,19 @@ fn sync(client: &mut Client<'_>, job: &Object) -> ApiResult<()> {
         let number = json::integer(job.value(), &["spec", field]).unwrap_or(1);
         usize::try_from(number).unwrap_or(0)
     };
-    let count = |wanted: &str| pods.iter().filter(|pod| phase(pod) == wanted).count();
+    let count = |desired: &str| pods.iter().filter(|pod| phase(pod) == desired).count();
     let (succeeded, failed) = (count("Succeeded"), count("Failed"));
     let active: Vec<&Arc<Object>> = pods.iter().filter(|pod| is_active(pod)).collect();
     let suspended = json::flag(job.value(), &["spec", "suspend"]);
     let is_complete = succeeded >= number("completions");
     let is_failed = failed > number("backoffLimit");
-    let wanted = if suspended || is_complete || is_failed {
+    let desired = if suspended || is_complete || is_failed {
         0
     } else {
         number("parallelism").min(number("completions") - succeeded)
     };
     let template = json::at(job.value(), &["spec", "template"]);
-    for _ in active.len()..wanted {
+    for _ in active.len()..desired {
         let pod = client.create(&PODS, job.namespace(), pod_from_template(job, template))?;
         let message = format!("Created pod: {}", pod.name());
         client.record(
@@ -82,7 +82,7 @@ fn sync(client: &mut Client<'_>, job: &Object) -> ApiResult<()> {
             &message,
         )?;
     }
-    for pod in active.iter().skip(wanted) {
+    for pod in active.iter().skip(desired) {
         client.delete(&PODS, &pod.key())?;
     }
     let ready = active.iter().filter(|pod| is_ready(pod.value())).count();
@@ -90,7 +90,7 @@ fn sync(client: &mut Client<'_>, job: &Object) -> ApiResult<()> {
     client.change(&JOBS, &job.key(), Part::Status, |job| {
         json::set_default(job, &["status", "startTime"], rfc3339(now));
         for (field, count) in [
-            ("active", wanted),
+            ("active", desired),
             ("ready", ready),
             ("succeeded", succeeded),
             ("failed", failed),

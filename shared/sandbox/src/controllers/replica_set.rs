@@ -47,10 +47,10 @@ impl Controller for ReplicaSets {
 }
 
 fn scale(client: &mut Client<'_>, set: &Object, pods: &[Arc<Object>]) -> ApiResult<()> {
-    let wanted = json::integer(set.value(), &["spec", "replicas"]).unwrap_or(1);
-    let wanted = usize::try_from(wanted).unwrap_or(0);
+    let desired = json::integer(set.value(), &["spec", "replicas"]).unwrap_or(1);
+    let desired = usize::try_from(desired).unwrap_or(0);
     let template = json::at(set.value(), &["spec", "template"]);
-    for _ in pods.len()..wanted {
+    for _ in pods.len()..desired {
         let pod = pod_from_template(set, template);
         match client.create(&PODS, set.namespace(), pod) {
             Ok(pod) => {
@@ -70,7 +70,7 @@ fn scale(client: &mut Client<'_>, set: &Object, pods: &[Arc<Object>]) -> ApiResu
             }
         }
     }
-    for pod in surplus(pods, wanted) {
+    for pod in surplus(pods, desired) {
         client.delete(&PODS, &pod.key())?;
         let message = format!("Deleted pod: {}", pod.name());
         client.record(
@@ -88,7 +88,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Pods to delete, in Kubernetes' order: unbound, pending, not ready, lower deletion cost, more pods of the set on the
 /// node, newer.
-fn surplus(pods: &[Arc<Object>], wanted: usize) -> impl Iterator<Item = &Arc<Object>> {
+fn surplus(pods: &[Arc<Object>], desired: usize) -> impl Iterator<Item = &Arc<Object>> {
     let mut crowd: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in pods {
         *crowd.entry(node_name(pod)).or_default() += 1;
@@ -107,7 +107,7 @@ fn surplus(pods: &[Arc<Object>], wanted: usize) -> impl Iterator<Item = &Arc<Obj
             pod.name().to_owned(),
         )
     });
-    ranked.into_iter().take(pods.len().saturating_sub(wanted))
+    ranked.into_iter().take(pods.len().saturating_sub(desired))
 }
 
 fn update_status(client: &mut Client<'_>, set: &Object) -> ApiResult<()> {

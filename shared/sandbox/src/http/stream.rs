@@ -14,7 +14,7 @@ use super::respond;
 use crate::store::Object;
 
 /// Number of objects encoded per chunk.
-const AT_ONCE: usize = 250;
+const CHUNK_OBJECTS: usize = 250;
 
 /// Streams a list: `head`, the objects separated by commas, then `tail`.
 pub(super) fn list(
@@ -103,7 +103,7 @@ impl Writer {
         let mut text = String::new();
         let is_first = self.head.is_some();
         text.push_str(&self.head.take().unwrap_or_default());
-        for (index, object) in self.objects.by_ref().take(AT_ONCE).enumerate() {
+        for (index, object) in self.objects.by_ref().take(CHUNK_OBJECTS).enumerate() {
             if index > 0 || !is_first {
                 text.push(',');
             }

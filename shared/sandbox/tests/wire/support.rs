@@ -10,7 +10,7 @@ use sandbox::{KubeletOptions, NodeJoin, Sandbox, SandboxOptions, WorldOptions};
 use tempfile::TempDir;
 
 /// Longest wait for a condition under the wall clock: generous, because machines under load are slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Running sandbox with short durations, and `kubectl` configured for it.
 pub(crate) struct Fixture {
@@ -165,7 +165,7 @@ where
 {
     let start = tokio::time::Instant::now();
     while !holds().await {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < TIMEOUT, "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -36,8 +36,8 @@ pub(super) fn advance_pod(
 }
 
 fn wait(pod: &Object, annotation: &str, default: SignedDuration) -> SignedDuration {
-    let asked = json::text(pod.value(), &["metadata", "annotations", annotation]);
-    asked.parse().map_or(default, SignedDuration::from_secs)
+    let seconds = json::text(pod.value(), &["metadata", "annotations", annotation]);
+    seconds.parse().map_or(default, SignedDuration::from_secs)
 }
 
 fn stop(
@@ -48,10 +48,13 @@ fn stop(
     let grace = json::integer(pod.value(), &["metadata", "deletionGracePeriodSeconds"]);
     let grace = SignedDuration::from_secs(grace.unwrap_or(0));
     let deadline = parse_time(json::text(pod.value(), &["metadata", "deletionTimestamp"]));
-    let asked = deadline
+    let deleted_at = deadline
         .and_then(|deadline| deadline.checked_sub(grace).ok())
         .unwrap_or(client.now);
-    let end = after(asked, wait(pod, STOP_SECONDS, options.pod_stop).min(grace));
+    let end = after(
+        deleted_at,
+        wait(pod, STOP_SECONDS, options.pod_stop).min(grace),
+    );
     if client.now < end {
         return Ok(Some(end));
     }
