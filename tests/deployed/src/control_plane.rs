@@ -40,7 +40,7 @@ enum Backend {
 }
 
 /// Longest start of a control plane, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 const ADMINISTRATOR: &str = "of-the-administrator";
 const RELAY: &str = "of-the-relay";
 
@@ -248,7 +248,7 @@ impl Programs {
             }
             let mut running = self.running.iter_mut();
             let ended = running.any(|(_, child)| child.try_wait().unwrap().is_some());
-            if ended || started.elapsed() > PATIENCE {
+            if ended || started.elapsed() > START_TIMEOUT {
                 let stderr = String::from_utf8_lossy(&kubectl.stderr);
                 panic!("the control plane does not start: kubectl {arguments:?}: {stderr}");
             }

@@ -125,8 +125,8 @@ impl Machines {
 
 /// User data of an instance, as its metadata service returns it.
 fn user_data(moto: &Moto, instance: &str) -> String {
-    let asked = json!({"InstanceId": instance, "Attribute": "userData"});
-    let answer = moto.call("ec2", "describe_instance_attribute", asked);
+    let request = json!({"InstanceId": instance, "Attribute": "userData"});
+    let answer = moto.call("ec2", "describe_instance_attribute", request);
     let encoded = answer["UserData"]["Value"].as_str().unwrap_or_default();
     let decoded = BASE64_STANDARD.decode(encoded).unwrap();
     String::from_utf8(decoded).unwrap()
