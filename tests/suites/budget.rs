@@ -168,7 +168,7 @@ async fn process_draws_several_calls_with_one_write() {
     sim.advance(secs(60));
     rate_limiter.spend(Api::Describe).await.unwrap();
     sim.advance(secs(60));
-    purse.spend(Api::Describe).await.unwrap();
+    rate_limiter.spend(Api::Describe).await.unwrap();
     assert_eq!(draws(&sim), 4, "drawn calls expire");
 }
 
@@ -192,7 +192,7 @@ async fn unused_reserved_calls_are_exclusive_and_expire() {
         rate_limiter.hold(Api::TerminateInstances).await.unwrap();
     }
     assert_eq!(draws(&sim), 1, "two calls are drawn at once");
-    purse.hold(Api::TerminateInstances).await.unwrap();
+    rate_limiter.hold(Api::TerminateInstances).await.unwrap();
     assert_eq!(draws(&sim), 2, "both calls were held");
     sim.advance(secs(60));
     for _ in 0..2 {

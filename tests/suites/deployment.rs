@@ -77,7 +77,7 @@ fn one_instance_each(deployed: &Deployed<'_>) {
     named.dedup();
     assert_eq!(named.len(), claims.len());
     assert_eq!(
-        deployed.instances_ever().len(),
+        deployed.all_instances().len(),
         claims.len(),
         "none too many"
     );

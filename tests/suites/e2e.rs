@@ -12,7 +12,7 @@ use deployed::{
     BY_SWEEP, CLUSTER, Deployed, MANIFESTS, SECRET_OF_NODES, SOON, all_run, all_true, permissions,
     relay::Relay, tags, wire::Fault,
 };
-use harness::{LocalAws, Trouble};
+use harness::{LocalAws, ProxyFault};
 use serde_json::{Value, json};
 
 #[test]
@@ -56,7 +56,7 @@ fn pending_pods_get_nodes_with_and_without_the_relay() {
         "terminator",
         "housekeeper",
     ];
-    permissions::every_call_is_judged(&aws, &functions);
+    permissions::every_call_is_listed(&aws, &functions);
     for function in functions {
         no_secret_is_logged(&deployed, function);
     }
@@ -255,9 +255,9 @@ fn interrupted_node_is_tainted_replaced_drained_and_terminated_without_the_relay
     let victim = deployed.instances()[0]["InstanceId"].clone();
     let node = claims[0]["status"]["nodeName"].clone();
 
-    // A malformed message before the warning has no effect.
-    deployed.announce("{");
-    deployed.announce(&deployed.warning("spot-interruption", &victim));
+    // A malformed message before the interruption_event has no effect.
+    deployed.send_event("{");
+    deployed.send_event(&deployed.interruption_event("spot-interruption", &victim));
     deployed.until("the node is tainted", SOON, |world| {
         let mut nodes = world.cluster.list("nodes");
         nodes.retain(|node_object| node_object["metadata"]["name"] == node);
@@ -271,7 +271,7 @@ fn interrupted_node_is_tainted_replaced_drained_and_terminated_without_the_relay
         }
     });
     deployed.until("a replacement is launched", SOON, |world| {
-        match world.instances_ever().len() {
+        match world.all_instances().len() {
             2 => Ok(()),
             count => Err(format!("{count} instances")),
         }
@@ -305,31 +305,31 @@ fn interrupted_node_is_tainted_replaced_drained_and_terminated_without_the_relay
             "{reason}"
         );
     }
-    permissions::every_call_is_judged(&aws, &["interruption"]);
+    permissions::every_call_is_listed(&aws, &["interruption"]);
 }
 
 #[test]
 fn network_faults_only_cost_time() {
     let aws = LocalAws::start(CLUSTER);
     let mut deployed = Deployed::start(&aws);
-    let slow = Trouble::Delay(Duration::from_secs(2));
+    let slow = ProxyFault::Delay(Duration::from_secs(2));
     let anything = [
         slow,
-        Trouble::Status(500),
-        Trouble::LoseRequest,
-        Trouble::LoseAnswer,
-        Trouble::Status(503),
-        Trouble::Truncate,
+        ProxyFault::Status(500),
+        ProxyFault::LoseRequest,
+        ProxyFault::LoseAnswer,
+        ProxyFault::Status(503),
+        ProxyFault::Truncate,
     ];
-    aws.to_ministack.trouble(9, &anything);
+    aws.to_ministack.inject_faults(9, &anything);
     // moto launches a second time for a repeated token, which EC2 does not; therefore its answers are not lost.
     let before_it_acts = [
         slow,
-        Trouble::Status(503),
-        Trouble::LoseRequest,
-        Trouble::Status(500),
+        ProxyFault::Status(503),
+        ProxyFault::LoseRequest,
+        ProxyFault::Status(500),
     ];
-    aws.to_moto.trouble(5, &before_it_acts);
+    aws.to_moto.inject_faults(5, &before_it_acts);
     for (verb, resource) in [
         ("create", "nodeclaims"),
         ("patch", "nodeclaims"),
@@ -349,14 +349,17 @@ fn network_faults_only_cost_time() {
     deployed.until("all pods run", slowly, |world| all_run(world, 3));
     let claims = deployed.until("all NodeClaims are initialized", BY_SWEEP, initialized);
     assert_eq!(
-        deployed.instances_ever().len(),
+        deployed.all_instances().len(),
         claims.len(),
         "no instance too many"
     );
     deployed.cluster.scale("web", 0);
     deployed.until("everything is deleted", slowly, nothing_is_left);
-    let troubled = [&aws.to_ministack, &aws.to_moto].map(harness::Proxy::troubled);
-    assert!(troubled.iter().all(|count| *count > 10), "{troubled:?}");
+    let faults_injected = [&aws.to_ministack, &aws.to_moto].map(harness::Proxy::faults_injected);
+    assert!(
+        faults_injected.iter().all(|count| *count > 10),
+        "{faults_injected:?}"
+    );
 }
 
 /// The successor of a crashed function waits until its lease has expired, which is when the function would have timed out.
@@ -408,7 +411,7 @@ fn killing_a_function_mid_turn_changes_nothing() {
         .collect();
     assert_eq!(named.len(), claims.len(), "an instance each: {named:?}");
     assert_eq!(
-        deployed.instances_ever().len(),
+        deployed.all_instances().len(),
         claims.len(),
         "no instance too many"
     );
@@ -419,7 +422,7 @@ fn killing_a_function_mid_turn_changes_nothing() {
         kill_when_it_hangs(&mut deployed, death);
     }
     deployed.until("everything is deleted", BY_SWEEP, nothing_is_left);
-    assert_eq!(deployed.instances_ever().len(), claims.len());
+    assert_eq!(deployed.all_instances().len(), claims.len());
 }
 
 /// Makes the next matching request hang until its sender is killed.

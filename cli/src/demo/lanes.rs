@@ -119,7 +119,7 @@ pub(super) async fn serve(
         for (cluster, lane) in queue.take().await {
             let (world, clock, sender) = (worlds.of(lane), clock.clone(), sender.clone());
             turns.spawn(async move {
-                let _at_work = clock.at_work();
+                let _at_work = clock.real_time();
                 let turn = Box::pin(turns::run(
                     &world,
                     &cluster,
@@ -151,10 +151,10 @@ pub(super) async fn sweeps(worlds: Worlds, clock: WorldClock, sender: MessageSen
 }
 
 pub(super) async fn sweep(worlds: &Worlds, clock: &WorldClock, sender: &MessageSender) {
-    let at_work = clock.at_work();
+    let real_time = clock.real_time();
     let world = worlds.of(Lane::Housekeeper);
     let swept = Box::pin(turns::housekeep(&world, &next_turn())).await;
-    drop(at_work);
+    drop(real_time);
     send_message(sender, swept.map_or_else(Message::Broken, Message::Sweep));
 }
 

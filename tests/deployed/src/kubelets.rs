@@ -18,7 +18,10 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
-const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which machines and pods take their next steps.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Upper bound on concurrent requests about pods: the kubelets of a cluster work independently.
+const PODS_AT_ONCE: usize = 16;
 /// From the start of an instance to its Node, and from there to Ready.
 const BOOT: Duration = Duration::from_secs(1);
 const READY_AFTER: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ const LEASE_SECONDS: u64 = 40;
 const BOUND_PODS: &str = "/api/v1/pods?fieldSelector=spec.nodeName!%3D";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
-/// Kubelets of all instances: one task, which ends with the runtime that it was started in.
+/// Kubelets of all instances: a task for machines and one for pods, which end with the runtime that they were started in.
 pub struct Kubelets {
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
 }
@@ -95,7 +98,7 @@ async fn serve_machines(client: Client, machines: Arc<Mutex<BTreeMap<String, Mac
                 _ => drop(machines.remove(name)),
             }
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -107,6 +110,53 @@ async fn serve_pods(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine
         }
         sleep(POLL_INTERVAL).await;
     }
+}
+
+/// Runs bound pods, read by a list and a watch, until the watch ends.
+async fn follow_pods(
+    client: &Client,
+    machines: &Mutex<BTreeMap<String, Machine>>,
+    terminating: &mut BTreeMap<String, Instant>,
+) -> Result<(), kube::Error> {
+    let mut listed = call(client, Method::GET, BOUND_PODS, &Value::Null).await?;
+    let version = listed["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or("0");
+    let watch = format!("{BOUND_PODS}&watch=1&allowWatchBookmarks=1&resourceVersion={version}");
+    let mut events = watch_events(client, &watch).await?;
+    let items = listed["items"].as_array_mut().map(std::mem::take);
+    let mut pods: BTreeMap<String, Value> = items
+        .into_iter()
+        .flatten()
+        .map(|pod| (uid(&pod), pod))
+        .collect();
+    let mut due = interval(POLL_INTERVAL);
+    loop {
+        tokio::select! {
+            event = events.next() => {
+                let Some(mut event) = event.transpose()? else { return Ok(()) };
+                let pod = event["object"].take();
+                match event["type"].as_str() {
+                    Some("ADDED" | "MODIFIED") => drop(pods.insert(uid(&pod), pod)),
+                    Some("DELETED") => drop(pods.remove(&uid(&pod))),
+                    Some("BOOKMARK") => {}
+                    // The watch is too old: list again.
+                    _ => return Ok(()),
+                }
+            }
+            _ = due.tick() => {
+                let now = machines.lock().unwrap().clone();
+                run_pods(client, &now, &mut pods, terminating).await?;
+            }
+        }
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Next state of a machine; `None` if its node is gone.
@@ -208,7 +258,7 @@ async fn run_pods(
         .await
 }
 
-/// Starts or ends one pod, and changes it as the API server will show it.
+/// Starts or ends one pod, and changes `pod` as the API server will show it.
 async fn run_pod(
     client: &Client,
     pod: &mut Value,
@@ -230,32 +280,15 @@ async fn run_pod(
             "preconditions": {"uid": field("uid")},
         });
         let ended = call(client, Method::DELETE, &path, &end).await;
-        unless(unless(ended, 404), 409)?;
+        ignoring(ignoring(ended, 404), 409)?;
     } else if pod["status"]["phase"] == "Pending" {
         let conditions = ["Initialized", "ContainersReady", "Ready"].map(
             |kind| json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()}),
         );
-        if let Some(deadline) = pod["metadata"]["deletionTimestamp"].as_str() {
-            let uid = field("uid").to_owned();
-            let since = terminating.entry(uid).or_insert_with(Instant::now);
-            let deadline: Timestamp = deadline.parse().unwrap();
-            if since.elapsed() < pre_stop(&pod["spec"]) && now() < deadline {
-                continue;
-            }
-            let end = json!({
-                "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
-                "preconditions": {"uid": field("uid")},
-            });
-            let ended = call(client, Method::DELETE, &path, &end).await;
-            ignoring(ignoring(ended, 404), 409)?;
-        } else if pod["status"]["phase"] == "Pending" {
-            let conditions = ["Initialized", "ContainersReady", "Ready"].map(|kind| {
-                json!({"type": kind, "status": "True", "lastTransitionTime": now().to_string()})
-            });
-            let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
-            let path = format!("{path}/status");
-            ignoring(call(client, Method::PATCH, &path, &status).await, 404)?;
-        }
+        let status = json!({"status": {"phase": "Running", "startTime": now().to_string(), "conditions": conditions}});
+        let path = format!("{path}/status");
+        ignoring(call(client, Method::PATCH, &path, &status).await, 404)?;
+        pod["status"]["phase"] = "Running".into();
     }
     Ok(())
 }
@@ -285,7 +318,7 @@ fn ignoring(answer: Result<Value, kube::Error>, code: u16) -> Result<Value, kube
     }
 }
 
-/// The events of a watch, each a JSON line.
+/// Events of a watch, one JSON object per line.
 async fn watch_events(
     client: &Client,
     path: &str,

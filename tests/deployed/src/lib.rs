@@ -242,10 +242,14 @@ impl<'a> Deployed<'a> {
         }
     }
 
-    /// Boots the machines of new instances, and stops those of terminated instances.
+    /// Boots the machines of new instances, and stops those of terminated instances, which EC2 announces.
     fn reconcile(&mut self) {
-        self.machines
+        let gone = self
+            .machines
             .reconcile(&self.aws.moto, &self.cluster.kubelets);
+        for instance in gone {
+            self.send_event(&self.interruption_event("state-change", &instance.into()));
+        }
     }
 
     /// Deletes the stack, as `sam delete` does.

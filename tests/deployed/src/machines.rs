@@ -30,8 +30,9 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Boots new instances and stops the machines of terminated ones.
-    pub(crate) fn reconcile(&mut self, moto: &Moto, kubelets: &Kubelets) {
+    /// Boots new instances and stops the machines of terminated ones, whose ids it returns.
+    pub(crate) fn reconcile(&mut self, moto: &Moto, kubelets: &Kubelets) -> Vec<String> {
+        let mut gone = Vec::new();
         let alive: BTreeMap<String, Value> = alive(moto)
             .into_iter()
             .map(|instance| (text(&instance["InstanceId"]), instance))

@@ -62,7 +62,7 @@ fn page(rig: &Rig) -> Page {
         }
         for metric in &world.metrics {
             // Gauges that are published each minute are left out.
-            if matches!(metric.value, Measured::Costs(_)) {
+            if matches!(metric.value, Measured::PricePerHour(_)) {
                 continue;
             }
             let labels = metric.labels.iter();

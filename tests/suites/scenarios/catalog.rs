@@ -1,4 +1,4 @@
-//! Small instance type catalogs by name: `tests/catalogs/<name>.yaml`.
+//! Small catalogs by name: `tests/catalogs/<name>.yaml`.
 
 use std::{collections::BTreeMap, fs};
 
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::shorthand;
 
-/// Instance types in short form, with resources and a price for all zones.
+/// A catalog of instance types in short form, with equal prices in all zones of a capacity type.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalog {
     /// Zones by capacity type.
     zones: BTreeMap<String, Vec<String>>,
-    /// Overhead of every node.
+    /// Resources reserved on every node (kube-reserved).
     #[serde(default)]
     overhead: BTreeMap<String, Value>,
     types: Vec<CatalogType>,
@@ -29,12 +29,12 @@ struct CatalogType {
     capacity: BTreeMap<String, Value>,
     #[serde(default)]
     labels: BTreeMap<String, String>,
-    /// Number of attachable EBS volumes.
+    /// Number of EBS volumes that an instance can attach.
     #[serde(default)]
     attaches: Option<u32>,
     /// Price in dollars per hour by capacity type.
     price: BTreeMap<String, f64>,
-    /// Capacity reservations, with zone and number of free instances.
+    /// Capacity reservations by id, with their zone and number of available instances.
     #[serde(default)]
     reservations: BTreeMap<String, (String, u32)>,
 }
@@ -43,34 +43,39 @@ fn amd64() -> String {
     "amd64".to_owned()
 }
 
-/// Reads the types of a catalog without the unavailable offerings, written `<type> <capacity type> <zone>`; `*` matches any.
+/// Instance types of a catalog, with the `unavailable` offerings marked as such. An offering is written
+/// `<type> <capacity type> <zone>`, where `*` matches any value.
 pub(crate) fn read(name: &str, unavailable: &[String]) -> Result<Vec<InstanceType>, String> {
     let path = format!("{}/../catalogs/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).map_err(|error| format!("catalog {name}: {error}"))?;
     let catalog: Catalog =
         serde_saphyr::from_str(&text).map_err(|error| format!("{path}: {error}"))?;
     let mut types = Vec::new();
-    for instance_type in &catalog.types {
-        types.push(entry(instance_type, &catalog, unavailable)?);
+    for catalog_type in &catalog.types {
+        types.push(entry(catalog_type, &catalog, unavailable)?);
     }
     let json = serde_json::to_vec(&types).map_err(|error| error.to_string())?;
     api::convert::catalog_file::read(&json).map_err(|error| format!("catalog {name}: {error}"))
 }
 
-fn entry(instance_type: &Type, catalog: &Catalog, unavailable: &[String]) -> Result<Value, String> {
+fn entry(
+    catalog_type: &CatalogType,
+    catalog: &Catalog,
+    unavailable: &[String],
+) -> Result<Value, String> {
     let mut offerings = Vec::new();
-    for (capacity_type, price) in &instance_type.price {
+    for (capacity_type, price) in &catalog_type.price {
         for zone in catalog.zones.get(capacity_type).into_iter().flatten() {
             offerings.push(json!({
                 "capacityType": capacity_type, "zone": zone, "price": price,
-                "available": !unavailable.iter().any(|text| is_about(text, &instance_type.name, capacity_type, zone)),
+                "available": !unavailable.iter().any(|text| matches_offering(text, &catalog_type.name, capacity_type, zone)),
             }));
         }
     }
-    for (id, (zone, capacity)) in &instance_type.reservations {
+    for (id, (zone, capacity)) in &catalog_type.reservations {
         let is_full = unavailable
             .iter()
-            .any(|text| is_about(text, &instance_type.name, "reserved", zone));
+            .any(|text| matches_offering(text, &catalog_type.name, "reserved", zone));
         offerings.push(json!({
             "capacityType": "reserved", "zone": zone, "price": 0.000_001, "available": !is_full,
             "reservationId": id, "reservationCapacity": if is_full { 0 } else { *capacity },
@@ -87,29 +92,30 @@ fn entry(instance_type: &Type, catalog: &Catalog, unavailable: &[String]) -> Res
         .filter_map(|offering| offering.get("capacityType"))
         .collect();
     capacity_types.dedup();
-    let family = instance_type.name.split('.').next().unwrap_or_default();
-    let ids: Vec<&String> = instance_type.reservations.keys().collect();
+    let family = catalog_type.name.split('.').next().unwrap_or_default();
+    let ids: Vec<&String> = catalog_type.reservations.keys().collect();
     let reservation = if ids.is_empty() {
         json!({ "operator": "DoesNotExist" })
     } else {
         json!({ "operator": "In", "values": ids })
     };
     let mut requirements = vec![
-        json!({ "key": words::key("instance-type"), "operator": "In", "values": [instance_type.name] }),
-        json!({ "key": words::key("arch"), "operator": "In", "values": [instance_type.arch] }),
-        json!({ "key": words::key("os"), "operator": "In", "values": ["linux"] }),
-        json!({ "key": words::key("zone"), "operator": "In", "values": zones }),
-        json!({ "key": words::key("capacity-type"), "operator": "In", "values": capacity_types }),
-        json!({ "key": words::key("family"), "operator": "In", "values": [family] }),
+        json!({ "key": shorthand::key("instance-type"), "operator": "In", "values": [catalog_type.name] }),
+        json!({ "key": shorthand::key("arch"), "operator": "In", "values": [catalog_type.arch] }),
+        json!({ "key": shorthand::key("os"), "operator": "In", "values": ["linux"] }),
+        json!({ "key": shorthand::key("zone"), "operator": "In", "values": zones }),
+        json!({ "key": shorthand::key("capacity-type"), "operator": "In", "values": capacity_types }),
+        json!({ "key": shorthand::key("family"), "operator": "In", "values": [family] }),
         json!({ "key": api::names::label::CAPACITY_RESERVATION_ID, "operator": reservation["operator"], "values": reservation.get("values").unwrap_or(&json!([])) }),
     ];
-    for (key, value) in &instance_type.labels {
-        requirements.push(json!({ "key": words::key(key), "operator": "In", "values": [value] }));
+    for (key, value) in &catalog_type.labels {
+        requirements
+            .push(json!({ "key": shorthand::key(key), "operator": "In", "values": [value] }));
     }
     Ok(json!({
-        "name": instance_type.name, "requirements": requirements, "capacity": instance_type.capacity,
+        "name": catalog_type.name, "requirements": requirements, "capacity": catalog_type.capacity,
         "overhead": { "kubeReserved": catalog.overhead }, "offerings": offerings,
-        "ebsAttachLimit": instance_type.attaches,
+        "ebsAttachLimit": catalog_type.attaches,
     }))
 }
 

@@ -1,4 +1,4 @@
-//! Conversion of the short form to a snapshot, through the manifests that a user would write.
+//! Converts the short form of a cluster to a snapshot by way of Kubernetes manifests.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Input of a scenario: a cluster in short form.
+//! The `given` block of a scenario: a cluster in short form.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,27 @@ use serde_json::Value;
 
 use crate::{cluster, pod::Pod};
 
-/// Every field has a default; the default cluster is empty and has one NodePool, `default`, that allows all instance types.
+/// A cluster in short form. Every field has a default; the default cluster is empty except for the NodePool `default`, which allows
+/// all instance types.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Given {
     /// Name of a file in `tests/catalogs`, without its extension.
     pub(crate) catalog: String,
     pub(crate) settings: Settings,
-    /// Limits of one turn's planning.
+    /// Bounds of one turn.
     pub(crate) turn: Turn,
-    /// Offerings without capacity: `<type> <capacity type> <zone>`, where `*` matches any.
+    /// Unavailable offerings: `<type> <capacity type> <zone>`, where `*` matches any value.
     pub(crate) unavailable: Vec<String>,
     pub(crate) node_pools: Vec<NodePool>,
     pub(crate) nodes: Vec<Node>,
-    /// Launches that were decided in an earlier turn and are not nodes yet.
+    /// Launches of an earlier turn that have no node yet.
     pub(crate) in_flight: Vec<InFlight>,
     pub(crate) daemon_sets: Vec<Pod>,
     pub(crate) pods: Vec<Pod>,
     /// PersistentVolumeClaims by name, each bound to a volume in this zone.
     pub(crate) volumes: BTreeMap<String, String>,
-    /// Manifests in full, for objects without a short form.
+    /// Kubernetes manifests, for objects without a short form.
     pub(crate) manifests: String,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Settings {
 }
 
 impl Default for Settings {
-    /// Karpenter's behaviour, so that scenarios show rules and not Whittle's optimizations.
+    /// Settings that plan as upstream does, so that scenarios show rules rather than cost optimization.
     fn default() -> Self {
         Self {
             optimize: Optimize::Upstream,
@@ -85,7 +86,7 @@ impl Default for Settings {
     }
 }
 
-/// Limits of one turn's planning, with the provisioner's defaults.
+/// Upper bounds on the pods and launches of one turn. The defaults are the provisioner's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Turn {
@@ -122,12 +123,12 @@ pub(crate) struct NodePool {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) taints: Vec<String>,
     pub(crate) startup_taints: Vec<String>,
-    /// Reason why its NodeClass is not ready.
+    /// Reason why the NodePool's EC2NodeClass is not ready.
     pub(crate) not_ready: Option<String>,
     pub(crate) deleting: bool,
 }
 
-/// A node of Whittle, registered and ready by default.
+/// A managed node, initialized and ready by default.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct Node {
@@ -143,12 +144,12 @@ pub(crate) struct Node {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) taints: Vec<String>,
-    /// The instance is launched, but its kubelet has not registered.
+    /// Whether the node is only launched: its NodeClaim exists, but the kubelet has not registered.
     #[serde(default)]
     pub(crate) launched: bool,
     #[serde(default)]
     pub(crate) deleting: bool,
-    /// Number of attachable volumes by driver.
+    /// Numbers of volumes that the node can attach, by CSI driver.
     #[serde(default)]
     pub(crate) attach_limits: BTreeMap<String, u32>,
 }

@@ -1,4 +1,4 @@
-//! Launches that were decided in an earlier turn.
+//! Launches of an earlier turn.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use model::{
 
 use crate::{cluster::find, given::InFlight, shorthand};
 
-/// A launch in flight, as the intent of its expected node.
+/// The intent of an in-flight launch, with the expected offering.
 pub(crate) fn intent(
     snapshot: &Snapshot,
     in_flight: &InFlight,

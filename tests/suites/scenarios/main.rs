@@ -1,6 +1,6 @@
-//! Scenarios: YAML files with an input and the expected decision as text. Each file is a test.
+//! Scenarios: YAML files with a cluster (`given`) and the expected plan as text (`expect`). Each file is a test.
 //!
-//! `UPDATE_EXPECT=1` writes the decision into the file's `expect` block and keeps the rest unchanged.
+//! `UPDATE_EXPECT=1` rewrites the file's `expect` block with the actual plan and keeps the rest.
 
 #![expect(
     clippy::indexing_slicing,
@@ -30,7 +30,7 @@ datatest_stable::harness! {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Scenario {
-    /// One sentence that states the tested rule.
+    /// One-sentence description of the rule that the scenario shows.
     #[serde(rename = "about")]
     _about: String,
     given: Given,
@@ -61,7 +61,7 @@ fn scenario(path: &Path) -> datatest_stable::Result<()> {
         path.display(),
         scenario.expect
     );
-    Err("the decision differs from the expected one; UPDATE_EXPECT=1 accepts it".into())
+    Err("the plan differs from the expectation; UPDATE_EXPECT=1 accepts it".into())
 }
 
 fn report_unreadable(path: &Path, text: &str) -> String {
@@ -69,8 +69,8 @@ fn report_unreadable(path: &Path, text: &str) -> String {
     "the scenario cannot be read".to_owned()
 }
 
-/// The decision as text. Only this function depends on the planner.
-fn check(snapshot: &Snapshot, share: Share) -> String {
+/// Plans the snapshot and returns the plan and the violations found by `plancheck` as text.
+fn plan_as_text(snapshot: &Snapshot, share: Share) -> String {
     let mut plan = planner::provision(snapshot, share);
     let violations = plancheck::check(snapshot, &plan);
     number_launches(&mut plan);
@@ -81,7 +81,7 @@ fn check(snapshot: &Snapshot, share: Share) -> String {
     text
 }
 
-/// Replaces the launches' names, which are digests, by NodePool and number.
+/// Replaces the digests in launch names by numbers, so that scenarios name launches by NodePool and number.
 fn number_launches(plan: &mut Plan) {
     let mut number = 0;
     for planned in &mut plan.actions {
@@ -92,9 +92,9 @@ fn number_launches(plan: &mut Plan) {
     }
 }
 
-/// Replaces everything after `expect:`, which ends the file.
-fn with_expectation(page: &str, decided: &str) -> String {
-    let head = page
+/// Replaces the `expect` block, the last of the file.
+fn with_expectation(scenario: &str, planned: &str) -> String {
+    let head = scenario
         .find("\nexpect:")
         .map_or(scenario, |at| scenario.split_at(at + 1).0);
     let body: String = planned.lines().map(|line| format!("  {line}\n")).collect();

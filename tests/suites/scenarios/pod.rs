@@ -1,4 +1,4 @@
-//! Pods in short form, converted to manifests.
+//! Pods in short form and their manifests.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use crate::shorthand;
 
-/// A pod, or several that differ only in their number. Omitted fields have defaults.
+/// A pod, or `count` equal pods. Every field has a default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub(crate) struct Pod {
-    /// Name, followed by `-0`, `-1` … if there is a count.
+    /// Name of the pod; with `count`, the prefix of `-0`, `-1` and so on.
     pub(crate) name: String,
     namespace: Option<String>,
     pub(crate) count: Option<usize>,
     cpu: Option<Value>,
     memory: Option<Value>,
-    /// Further resource requests.
+    /// Requests of resources other than CPU and memory.
     requests: BTreeMap<String, Value>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
@@ -33,14 +33,14 @@ pub(crate) struct Pod {
     /// Required pod anti-affinity.
     apart: Vec<Peers>,
     host_port: Option<u16>,
-    /// PersistentVolumeClaims that the pod mounts.
+    /// Names of the PersistentVolumeClaims that the pod mounts.
     volumes: Vec<String>,
-    /// Node of the pod; without one the pod is pending.
+    /// Node that the pod runs on; a pod without one is pending.
     pub(crate) node: Option<String>,
     gated: bool,
-    /// Creation time, for scenarios that depend on the pod's age.
+    /// Creation time, for scenarios in which the pod's age matters.
     created: Option<String>,
-    /// A fragment merged into the pod's `spec`, for fields without a short form.
+    /// Fields that replace those of the pod's `spec`, for settings without a short form.
     spec: Map<String, Value>,
 }
 
@@ -52,14 +52,14 @@ struct Spread {
     max_skew: i32,
     #[serde(default)]
     min_domains: Option<i32>,
-    /// Whether the constraint is only preferred.
+    /// Whether the constraint is `ScheduleAnyway` instead of `DoNotSchedule`.
     #[serde(default)]
     soft: bool,
     #[serde(default)]
     honor_taints: bool,
     #[serde(default)]
     match_label_keys: Vec<String>,
-    /// Labels of the counted pods; defaults to the pod's own.
+    /// Labels that select the counted pods; by default the pod's own labels.
     #[serde(default)]
     of: Option<BTreeMap<String, String>>,
 }
@@ -75,7 +75,7 @@ struct Peers {
     by: String,
 }
 
-/// Creation time that is too old to have an effect.
+/// Default creation time of pods: an hour before the snapshot, so that no rule depends on their age.
 const CREATED: &str = "2026-01-01T11:00:00Z";
 
 impl Pod {

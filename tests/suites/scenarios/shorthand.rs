@@ -1,8 +1,8 @@
-//! Requirements, taints and tolerations as one line of text each.
+//! One-line notations of requirements, taints and tolerations.
 
 use serde_json::{Value, json};
 
-/// Label keys with abbreviations.
+/// Abbreviations of label keys that scenarios may use.
 const ALIASES: [(&str, &str); 8] = [
     ("zone", "topology.kubernetes.io/zone"),
     ("hostname", "kubernetes.io/hostname"),
@@ -19,7 +19,7 @@ pub(crate) fn key(alias: &str) -> String {
     known.map_or(alias, |(_, key)| *key).to_owned()
 }
 
-/// `key Operator value…`, such as `zone In a b` or `team Exists`, with an optional `minValues=2` at the end.
+/// Parses `key Operator value…`, such as `zone In a b` or `team Exists`, optionally followed by `minValues=2`.
 pub(crate) fn requirement(text: &str) -> Value {
     let mut words = text.split_whitespace();
     let (alias, operator) = (
@@ -38,7 +38,7 @@ pub(crate) fn requirement(text: &str) -> Value {
     requirement
 }
 
-/// `key=value:Effect` or `key:Effect`, in kubectl's notation.
+/// Parses `key=value:Effect` or `key:Effect`, as kubectl does.
 pub(crate) fn taint(text: &str) -> Value {
     let (name, effect) = text.split_once(':').unwrap_or((text, "NoSchedule"));
     let (key, value) = name.split_once('=').unwrap_or((name, ""));

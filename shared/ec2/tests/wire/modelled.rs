@@ -108,7 +108,7 @@ async fn requests_without_an_emulator_fit_the_services_models() {
     let complaints = account.renew_prices(true, FixedClock.now()).await;
     assert_ne!(complaints, Vec::<String>::new());
     let asked = asked.0.lock().unwrap().clone();
-    let judged = harness::judged(&asked);
+    let judged = harness::validated(&asked);
     let mut operations: Vec<&str> = judged
         .iter()
         .filter_map(|(operation, _)| operation.as_deref())
@@ -153,7 +153,7 @@ async fn request_that_violates_the_model_is_found() {
     let done = account(&asked).complete_hook(&instance, &hook).await;
     done.unwrap();
     let asked = asked.0.lock().unwrap().clone();
-    let [(_, violations)] = &harness::judged(&asked)[..] else {
+    let [(_, violations)] = &harness::validated(&asked)[..] else {
         panic!("one request was made");
     };
     assert_eq!(violations.len(), 2, "{violations:?}");

@@ -32,7 +32,7 @@ impl Account {
         request: &FleetRequest,
         machines: &mut Machines,
         now: Timestamp,
-    ) -> Result<FleetAnswer, RequestError> {
+    ) -> Result<FleetResponse, RequestError> {
         self.requests.push((now, request.clone()));
         if self.options.honors_client_tokens
             && let Some((first, answer)) = self.responses_by_token.get(&request.token)

@@ -71,7 +71,7 @@ pub struct Account {
     pub protected: BTreeSet<InstanceId>,
     /// Instances left in a pool; a pool that is not listed is unlimited.
     capacity: BTreeMap<Pool, u32>,
-    responses_by_token: BTreeMap<LaunchToken, (FleetRequest, FleetAnswer)>,
+    responses_by_token: BTreeMap<LaunchToken, (FleetRequest, FleetResponse)>,
     /// Every CreateFleet request that reached EC2, with the time of its arrival.
     requests: Vec<(Timestamp, FleetRequest)>,
     templates: BTreeSet<String>,

@@ -12,7 +12,7 @@ fn destinations(rig: &Rig, destinations: &serde_json::Value) {
     rig.configure(&json!({"notifications": destinations}));
 }
 
-fn sent_notifications(rig: &Rig) -> Vec<fakes::Told> {
+fn sent_notifications(rig: &Rig) -> Vec<fakes::DeliveredNotification> {
     rig.sim.with(|world| world.told.clone())
 }
 

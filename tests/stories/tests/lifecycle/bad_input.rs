@@ -36,7 +36,7 @@ async fn two_nodes_of_one_instance_prevent_registration() {
     });
     rig.sim.advance(secs(40));
     rig.sim.with(|world| {
-        world.fuse = fakes::Fuse::default();
+        world.crash_point = fakes::CrashPoint::default();
         let mut duplicate = world.api.nodes.values().next().unwrap().clone();
         duplicate.name = "renamed".into();
         duplicate.uid = "renamed-uid".into();

@@ -15,7 +15,7 @@ fn requests(world: &mut World) -> Vec<Request> {
 }
 
 /// Approves a request as `whittle approve demo <id>` does.
-fn approve(rig: &Rig, id: &str) -> Result<(), NotApproved> {
+fn approve(rig: &Rig, id: &str) -> Result<(), ApprovalError> {
     rig.sim.with(|world| {
         let now = world.now;
         let by = "ann".to_owned();

@@ -29,7 +29,13 @@ async fn idle_minute_is_one_sweep_that_reads_the_ledger_and_sends_no_wake() {
         }
     }
     let calls: Vec<&str> = quietest.unwrap_or_default().into_keys().collect();
-    let together = ["clusters", "entries", "glances", "renew_prices", "troubles"];
+    let together = [
+        "clusters",
+        "entries",
+        "cluster_summaries",
+        "renew_prices",
+        "troubles",
+    ];
     assert_eq!(calls, together, "the cluster gets no request");
     assert!(
         looks <= 12,

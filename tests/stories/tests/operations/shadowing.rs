@@ -9,7 +9,7 @@ use crate::{alive, event_messages, in_service, mode};
 
 /// Actions of the NodePool that the journal records as suppressed.
 async fn suppressed_actions(rig: &Rig) -> Vec<String> {
-    let wanted = Wanted {
+    let wanted = JournalQuery {
         about: None,
         from: jiff::Timestamp::UNIX_EPOCH,
         until: jiff::Timestamp::MAX,

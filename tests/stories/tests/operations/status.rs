@@ -294,7 +294,7 @@ async fn function_killed_while_publishing_status_loses_no_work() {
         let without_crash = 60;
         let took = rig.until(secs(without_crash), all_bound).await;
         assert!(took.is_some(), "{call}: {:#?}", rig.transcript);
-        let died = rig.sim.with(|world| world.fuse_after.is_none());
+        let died = rig.sim.with(|world| world.crash_after.is_none());
         assert!(died, "{call} was not called");
     }
 }

@@ -108,7 +108,7 @@ async fn g3_sweep_killed_after_collecting_has_counted_its_terminations() {
         .with(|world| world.crash_after = Some("delete_node_claim"));
     rig.pass(secs(1200)).await;
     rig.sim
-        .with(|world| assert_eq!(world.fuse_after, None, "the deletion took effect"));
+        .with(|world| assert_eq!(world.crash_after, None, "the deletion took effect"));
     let second = rig.sim.with(vanish);
     rig.pass(secs(1500)).await;
     rig.sim.with(|world| {

@@ -204,8 +204,12 @@ async fn l2_killed_visit_is_repeated() {
         rig.sim.advance(secs(60));
         let turn = rig.next_turn();
         drop(turns::housekeep(&rig.world, &turn).await);
-        assert!(rig.sim.with(|world| world.fuse.is_blown()), "{call}");
-        rig.sim.with(|world| world.fuse = fakes::Fuse::default());
+        assert!(
+            rig.sim.with(|world| world.crash_point.is_reached()),
+            "{call}"
+        );
+        rig.sim
+            .with(|world| world.crash_point = fakes::CrashPoint::default());
         start_new_process(&mut rig);
         let visited = sweep(&mut rig).await.at_rest == 0;
         // The crash came after the end of the lane; only the answer is lost.
