@@ -16,6 +16,7 @@ mod node_config;
 pub(crate) mod nth;
 mod preflight;
 mod requirements;
+mod shell;
 mod steps;
 mod tags;
 mod template;

@@ -8,7 +8,9 @@ use std::{
     process::{Command, Output},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use expect_test::expect_file;
+use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import")
@@ -346,4 +348,113 @@ fn unknown_account_file_is_rejected() {
         stderr.contains("mng-own.json") && stderr.contains("list-access-entries"),
         "{stderr}"
     );
+}
+
+/// Output and messages for an Auto Scaling group with these fields, whose launch template has this user data.
+fn import_group(user_data: &str, fields: Value, arguments: &[&str]) -> (Output, String, String) {
+    let mut group = json!({
+        "AutoScalingGroupName": "web", "MinSize": 0, "DesiredCapacity": 4, "MaxSize": 5, "VPCZoneIdentifier": "subnet-1",
+        "LaunchTemplate": {"LaunchTemplateName": "web", "Version": "1"},
+    });
+    if let (Some(group), Some(fields)) = (group.as_object_mut(), fields.as_object()) {
+        group.extend(fields.clone());
+        group.retain(|_, value| !value.is_null());
+    }
+    let template = json!({"LaunchTemplateVersions": [{
+        "LaunchTemplateName": "web", "LaunchTemplateId": "lt-1", "VersionNumber": 1, "DefaultVersion": true,
+        "LaunchTemplateData": {
+            "ImageId": "ami-12345678", "SecurityGroupIds": ["sg-1"], "UserData": STANDARD.encode(user_data),
+        },
+    }]});
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, value: Value| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, value.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let groups = write("groups.json", json!({"AutoScalingGroups": [group]}));
+    let templates = write("templates.json", template);
+    let mut all = vec![
+        "asg",
+        "-f",
+        &groups,
+        "--launch-template",
+        &templates,
+        "--role",
+        "nodes",
+    ];
+    all.extend(arguments);
+    let output = import(&all);
+    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    (output, manifests, messages)
+}
+
+#[test]
+fn variables_that_the_script_sets_to_literals_are_resolved_in_bootstrap_arguments() {
+    let script = "MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary=\"//\"
+
+--//
+Content-Type: text/x-shellscript; charset=\"us-ascii\"
+#!/bin/bash
+set -ex
+B64_CLUSTER_CA=QUJD
+API_SERVER_URL=https://x
+K8S_CLUSTER_DNS_IP=172.20.0.10
+PODS=17 TEAM='a'
+export ARGS=\"--node-labels=team=$TEAM --max-pods=$PODS\"
+/etc/eks/bootstrap.sh prod --kubelet-extra-args \"$ARGS\" \\
+  --b64-cluster-ca $B64_CLUSTER_CA --apiserver-endpoint $API_SERVER_URL --dns-cluster-ip ${K8S_CLUSTER_DNS_IP} --use-max-pods false
+--//--
+";
+    let (output, manifests, messages) = import_group(script, json!({}), &[]);
+    assert!(output.status.success(), "{messages}");
+    for line in [
+        "    - 172.20.0.10\n",
+        "    maxPods: 17\n",
+        "        team: a\n",
+    ] {
+        assert!(manifests.contains(line), "{line}: {manifests}");
+    }
+    assert!(!manifests.contains("bootstrap.sh"), "{manifests}");
+}
+
+#[test]
+fn bootstrap_arguments_that_are_computed_on_the_instance_are_refused() {
+    for (script, argument) in [
+        (
+            "/etc/eks/bootstrap.sh prod --dns-cluster-ip $DNS",
+            "--dns-cluster-ip $DNS",
+        ),
+        (
+            "DNS=$(curl -s http://169.254.169.254)\n/etc/eks/bootstrap.sh prod --dns-cluster-ip \"$DNS\"",
+            "--dns-cluster-ip $DNS",
+        ),
+        (
+            "/etc/eks/bootstrap.sh prod --dns-cluster-ip $DNS\nDNS=10.0.0.10",
+            "--dns-cluster-ip $DNS",
+        ),
+        (
+            "/etc/eks/bootstrap.sh prod --max-pods `nproc`",
+            "--max-pods `nproc`",
+        ),
+        (
+            "/etc/eks/bootstrap.sh $CLUSTER --kubelet-extra-args \"--node-labels=zone=$ZONE\"",
+            "--node-labels=zone=$ZONE",
+        ),
+        (
+            "/etc/eks/bootstrap.sh prod --kubelet-extra-args \"$ARGS\"",
+            "$ARGS",
+        ),
+        ("/etc/eks/bootstrap.sh prod $ARGS", "$ARGS"),
+    ] {
+        let (output, manifests, messages) =
+            import_group(&format!("#!/bin/bash\n{script}\n"), json!({}), &[]);
+        assert_eq!(output.status.code(), Some(1), "{script}: {messages}");
+        assert_eq!(manifests, "", "{script}");
+        let refusal = format!(
+            "LaunchTemplateData.UserData is {argument}: its value is computed on the instance"
+        );
+        assert!(messages.contains(&refusal), "{script}: {messages}");
+    }
 }

@@ -7,6 +7,7 @@ use super::{
     group::Group,
     kubelet::{self, USER_DATA},
     node_config,
+    shell::Variables,
 };
 
 const BOOTSTRAP: &str = "/etc/eks/bootstrap.sh";
@@ -74,19 +75,22 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
 fn without_call(group: &mut Group, text: &str) -> String {
     let mut rest = String::new();
     let mut call: Option<String> = None;
+    let mut variables = Variables::default();
     for line in text.split_inclusive('\n') {
         let is_call = call.is_none() && line.trim_start().starts_with(BOOTSTRAP);
         match &mut call {
             Some(call) => call.push_str(line),
             None if is_call => call = Some(line.to_owned()),
             None => {
+                variables.read(line);
                 rest.push_str(line);
                 continue;
             }
         }
         let goes_on = line.trim_end().ends_with('\\');
         if let Some(done) = call.take_if(|_| !goes_on) {
-            read_call(group, &done.replace("\\\n", " "));
+            let call = variables.expanded(&done.replace("\\\n", " "));
+            read_call(group, &call);
         }
     }
     if text.contains(BOOTSTRAP) && rest.contains(BOOTSTRAP) {
@@ -106,6 +110,7 @@ fn read_call(group: &mut Group, call: &str) {
         return;
     };
     let mut words = words.into_iter().skip(1);
+    let mut has_cluster = false;
     while let Some(word) = words.next() {
         let (name, inline) = match word.split_once('=') {
             Some((name, value)) if word.starts_with("--") => {
@@ -115,14 +120,21 @@ fn read_call(group: &mut Group, call: &str) {
         };
         // The cluster's name is the positional argument.
         if !name.starts_with("--") {
+            if has_cluster && is_computed(&word) {
+                group.refuse(USER_DATA, &word, COMPUTED);
+            }
+            has_cluster = true;
             continue;
         }
         let value = inline.or_else(|| words.next()).unwrap_or_default();
         match name.as_str() {
+            generated if GENERATED.contains(&generated) => {}
             "--kubelet-extra-args" => kubelet_arguments(group, &value),
+            _ if is_computed(&value) => {
+                group.refuse(USER_DATA, &format!("{name} {value}"), COMPUTED);
+            }
             "--dns-cluster-ip" => kubelet::set(group, "clusterDNS", json!([value])),
             "--max-pods" => kubelet::number(group, "maxPods", &name, &value),
-            generated if GENERATED.contains(&generated) => {}
             _ => group.refuse(
                 USER_DATA,
                 &format!("{name} {value}"),
@@ -140,12 +152,26 @@ fn kubelet_arguments(group: &mut Group, text: &str) {
             Some((name, value)) => (name.to_owned(), value.to_owned()),
             None => (word, words.next().unwrap_or_default()),
         };
-        if value.contains('$') || !kubelet::argument(group, &name, &value) {
+        let argument = match value.is_empty() {
+            true => name.clone(),
+            false => format!("{name}={value}"),
+        };
+        if is_computed(&argument) {
+            group.refuse(USER_DATA, &argument, COMPUTED);
+        } else if !kubelet::argument(group, &name, &value) {
             group.refuse(
                 USER_DATA,
-                &format!("{name}={value}"),
-                "no field says what this kubelet argument does, or its value is computed: take it out",
+                &argument,
+                "no field says what this kubelet argument does: take it out",
             );
         }
     }
 }
+
+/// Whether the shell computes a part of this text, after the variables that the script sets are replaced.
+fn is_computed(text: &str) -> bool {
+    text.contains(['$', '`'])
+}
+
+/// Remedy for an argument whose value depends on the instance.
+const COMPUTED: &str = "its value is computed on the instance, or set outside this script: write the value itself, or take the argument out";
