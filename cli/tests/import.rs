@@ -458,3 +458,50 @@ fn bootstrap_arguments_that_are_computed_on_the_instance_are_refused() {
         assert!(messages.contains(&refusal), "{script}: {messages}");
     }
 }
+
+#[test]
+fn scripts_that_call_nodeadm_or_write_its_config_are_refused() {
+    let document = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {flags: [\"--node-labels=a=b\"]}}\n";
+    let written = format!("#!/bin/bash\ncat <<EOF > /etc/eks/nodeadm.d/10.yaml\n{document}EOF\n");
+    let mime = |script: &str| {
+        format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"==B==\"\n\n--==B==\nContent-Type: text/x-shellscript\n\n{script}\n--==B==--\n"
+        )
+    };
+    let call = "the instance calls it at boot with the generated NodeConfig";
+    let write = "a script writes it on the instance";
+    for (user_data, value, remedy) in [
+        (
+            mime(&format!(
+                "{written}nodeadm init --config-source file:///tmp/cfg.yaml"
+            )),
+            "nodeadm init",
+            call,
+        ),
+        (
+            "#!/bin/bash\nset -o xtrace\nnodeadm init -c file:///tmp/cfg.yaml\n".to_owned(),
+            "nodeadm init",
+            call,
+        ),
+        (
+            "#cloud-config\nruncmd:\n- [/usr/bin/nodeadm, init]\n".to_owned(),
+            "nodeadm init",
+            call,
+        ),
+        (mime(&written), "kind: NodeConfig", write),
+        (written.clone(), "kind: NodeConfig", write),
+    ] {
+        let (output, manifests, messages) = import_group(&user_data, json!({}), &[]);
+        assert_eq!(output.status.code(), Some(1), "{user_data}: {messages}");
+        assert_eq!(manifests, "", "{user_data}");
+        let refusal = format!("UserData is {value}: {remedy}");
+        assert!(messages.contains(&refusal), "{user_data}: {messages}");
+    }
+    let (output, manifests, messages) = import_group(
+        "#!/bin/bash\n# nodeadm init runs after this.\nsysctl -w vm.max_map_count=262144\n",
+        json!({}),
+        &[],
+    );
+    assert!(output.status.success(), "{messages}");
+    assert!(manifests.contains("vm.max_map_count"), "{manifests}");
+}

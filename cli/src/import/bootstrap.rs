@@ -28,7 +28,9 @@ const GENERATED: &[&str] = &[
 pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
     let family = match text {
         _ if text.contains(BOOTSTRAP) => "AL2",
-        _ if text.contains(node_config::API_GROUP) => "AL2023",
+        _ if text.contains(node_config::API_GROUP) || text.contains(node_config::PROGRAM) => {
+            "AL2023"
+        }
         _ if text
             .lines()
             .any(|line| line.trim_start().starts_with("[settings")) =>

@@ -14,13 +14,19 @@ use super::{
 /// API group of nodeadm's documents, in any version.
 pub(super) const API_GROUP: &str = "node.eks.aws";
 
+/// nodeadm, which reads the documents and starts the kubelet.
+pub(super) const PROGRAM: &str = "nodeadm";
+
 /// Fields that the generated document sets anyway.
 const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
 
 /// The user data without settings that are fields now; empty where nothing is left.
 pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     if !mime::is_archive(text) {
-        return documents(group, text);
+        return match is_script_text(text) {
+            true => checked_script(group, text.to_owned()),
+            false => documents(group, text),
+        };
     }
     let parts = match mime::parse(text) {
         Ok(parts) => parts,
@@ -45,7 +51,7 @@ pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
             .is_some_and(|kind| kind.contains(API_GROUP));
         let content = match is_config {
             true => documents(group, &content),
-            false => content,
+            false => checked_script(group, content),
         };
         if !content.trim().is_empty() {
             rest.push(Part::new(part.content_type().unwrap_or_default(), content));
@@ -60,6 +66,43 @@ pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
 
 fn is_script(kind: &str) -> bool {
     kind.starts_with("text/x-shellscript")
+}
+
+/// Whether a text is a script or a cloud-config, by its first line.
+fn is_script_text(text: &str) -> bool {
+    let first = text.trim_start().lines().next().unwrap_or_default();
+    first.starts_with("#!") || first.starts_with("#cloud-config")
+}
+
+/// Refuses a script that calls nodeadm or writes a NodeConfig, whose labels and taints are not read.
+fn checked_script(group: &mut Group, script: String) -> String {
+    const REMEDY: &str = "give the NodeConfig as a part of the user data of type application/node.eks.aws, which is read";
+    let lines = || {
+        let lines = script.lines().map(str::trim);
+        lines.filter(|line| !line.starts_with('#'))
+    };
+    let is_end_of_word =
+        |character: char| character.is_whitespace() || "/,[]'\"`()&;|".contains(character);
+    let calls = |line: &str| {
+        let words: Vec<&str> = line
+            .split(is_end_of_word)
+            .filter(|word| !word.is_empty())
+            .collect();
+        words.windows(2).any(|pair| pair == [PROGRAM, "init"])
+    };
+    let writes = |line: &str| line.contains(API_GROUP) || line.contains("kind: NodeConfig");
+    if lines().any(calls) {
+        let remedy = format!(
+            "the instance calls it at boot with the generated NodeConfig, and a second call would override that: take it out, and {REMEDY}"
+        );
+        group.refuse(USER_DATA, "nodeadm init", remedy);
+    } else if lines().any(writes) {
+        let remedy = format!(
+            "a script writes it on the instance, so its labels, taints and kubelet settings are not read: {REMEDY}"
+        );
+        group.refuse(USER_DATA, "kind: NodeConfig", remedy);
+    }
+    script
 }
 
 /// Decodes a part: Terraform's cloudinit_config, for one, encodes parts.
