@@ -505,3 +505,26 @@ fn scripts_that_call_nodeadm_or_write_its_config_are_refused() {
     assert!(output.status.success(), "{messages}");
     assert!(manifests.contains("vm.max_map_count"), "{manifests}");
 }
+
+#[test]
+fn kubelet_flags_of_a_node_config_are_read_across_items() {
+    let config = "
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  kubelet:
+    flags: [--node-labels, x=y, --max-pods=20 --register-with-taints a=b:NoSchedule --v=2, --fail-swap-on, --v 3]
+";
+    let (output, manifests, messages) = import_group(config, json!({}), &[]);
+    assert!(output.status.success(), "{messages}");
+    for part in [
+        "        x: \"y\"\n",
+        "    maxPods: 20\n",
+        "        key: a\n        value: b\n",
+    ] {
+        assert!(manifests.contains(part), "{part}: {manifests}");
+    }
+    let flags =
+        "        flags:\n        - \"--v=2\"\n        - \"--fail-swap-on\"\n        - \"--v 3\"\n";
+    assert!(manifests.contains(flags), "{manifests}");
+}

@@ -163,7 +163,7 @@ fn take(group: &mut Group, config: &mut Map<String, Value>) {
         }
         // Flags override the configuration, so they are read after it.
         if let Some(Value::Array(flags)) = kubelet.get_mut("flags") {
-            flags.retain(|flag| !flag.as_str().is_some_and(|flag| is_taken(group, flag)));
+            *flags = without_taken_flags(group, flags);
         }
     }
     let strategy = spec
@@ -183,15 +183,59 @@ fn take(group: &mut Group, config: &mut Map<String, Value>) {
     prune(config);
 }
 
-/// Whether all of these flags are fields now.
-fn is_taken(group: &mut Group, text: &str) -> bool {
-    let words = shlex::split(text).unwrap_or_else(|| vec![text.to_owned()]);
-    let argument = match words.as_slice() {
-        [flag] => flag.split_once('='),
-        [name, value] => Some((name.as_str(), value.as_str())),
-        _ => None,
+/// The flags that are no fields now. nodeadm joins the items with spaces, so an item may hold several flags, and a flag's value may be the
+/// next item. An item keeps its text if all of its flags stay.
+fn without_taken_flags(group: &mut Group, flags: &[Value]) -> Vec<Value> {
+    let split = |flag: &Value| {
+        let text = flag.as_str().unwrap_or_default();
+        shlex::split(text).unwrap_or_else(|| vec![text.to_owned()])
     };
-    argument.is_some_and(|(name, value)| kubelet::argument(group, name, value))
+    let items: Vec<Vec<String>> = flags.iter().map(split).collect();
+    let words: Vec<(usize, &String)> = items
+        .iter()
+        .enumerate()
+        .flat_map(|(item, words)| words.iter().map(move |word| (item, word)))
+        .collect();
+    let mut rest: Vec<Vec<&str>> = vec![Vec::new(); items.len()];
+    let mut words = words.into_iter().peekable();
+    while let Some((item, word)) = words.next() {
+        let value = match word.split_once('=') {
+            Some((name, value)) => Some((name, value, None)),
+            None => {
+                let next =
+                    words.next_if(|(_, next)| word.starts_with("--") && !next.starts_with('-'));
+                next.map(|(item, value)| (word.as_str(), value.as_str(), Some((item, value))))
+            }
+        };
+        let is_taken = value.is_some_and(|(name, value, _)| kubelet::argument(group, name, value));
+        if !is_taken {
+            let next = value.and_then(|(.., next)| next);
+            for (item, word) in [Some((item, word)), next].into_iter().flatten() {
+                if let Some(rest) = rest.get_mut(item) {
+                    rest.push(word);
+                }
+            }
+        }
+    }
+    let mut left = Vec::new();
+    for ((flag, words), rest) in flags.iter().zip(&items).zip(rest) {
+        if rest.len() == words.len() && !(words.is_empty() && flag.is_string()) {
+            left.push(flag.clone());
+        } else if !rest.is_empty() {
+            let words: Vec<String> = rest.into_iter().map(quoted).collect();
+            left.push(words.join(" ").into());
+        }
+    }
+    left
+}
+
+/// A word as it was before it was split from a text: in quotes only if it has to be.
+fn quoted(word: &str) -> String {
+    let is_plain = |character: char| !character.is_whitespace() && !"\"'\\".contains(character);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => super::group::quoted(word),
+    }
 }
 
 /// Removes empty maps and lists.
