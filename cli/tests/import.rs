@@ -528,3 +528,29 @@ spec:
         "        flags:\n        - \"--v=2\"\n        - \"--fail-swap-on\"\n        - \"--v 3\"\n";
     assert!(manifests.contains(flags), "{manifests}");
 }
+
+/// A group whose instance types EC2 chooses by these attributes.
+fn of_attributes(attributes: Value) -> Value {
+    json!({"LaunchTemplate": null, "MixedInstancesPolicy": {"LaunchTemplate": {
+        "LaunchTemplateSpecification": {"LaunchTemplateName": "web", "Version": "1"},
+        "Overrides": [{"InstanceRequirements": attributes}],
+    }}})
+}
+
+#[test]
+fn generations_are_current_or_previous_by_family() {
+    for (generation, operator) in [("current", "NotIn"), ("previous", "In")] {
+        let group = of_attributes(json!({"InstanceGenerations": [generation]}));
+        let (output, manifests, messages) = import_group("", group, &[]);
+        assert!(output.status.success(), "{messages}");
+        let families = ["c1", "c3", "g2", "i2", "m1", "m2", "m3", "r3", "t1"];
+        let values: String = families
+            .map(|family| format!("        - {family}\n"))
+            .concat();
+        let requirement = format!(
+            "key: karpenter.k8s.aws/instance-family\n        operator: {operator}\n        values:\n{values}"
+        );
+        assert!(manifests.contains(&requirement), "{manifests}");
+        assert!(!manifests.contains("instance-generation"), "{manifests}");
+    }
+}

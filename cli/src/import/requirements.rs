@@ -6,7 +6,7 @@ use super::group::Group;
 
 const SIZE: &str = "karpenter.k8s.aws/instance-size";
 const CATEGORY: &str = "karpenter.k8s.aws/instance-category";
-const GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 const LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
 
 /// Sizes of instance types without a hypervisor.
@@ -19,6 +19,9 @@ const METAL: [&str; 7] = [
     "metal-48xl",
     "metal-96xl",
 ];
+
+/// Families whose instance types EC2 describes with `CurrentGeneration: false`.
+const PREVIOUS_FAMILIES: [&str; 9] = ["c1", "c3", "g2", "i2", "m1", "m2", "m3", "r3", "t1"];
 
 /// Classes of instance types that EC2 excludes by default.
 const EXCLUDED: [&str; 2] = ["BareMetal", "BurstablePerformance"];
@@ -124,19 +127,23 @@ fn manufacturer(name: &str) -> &str {
     }
 }
 
-/// Converts generations: current generations begin with the third.
+/// Converts generations. EC2 marks instance types as current or previous one by one, not by the number of their generation: of the third
+/// generation m3 is a previous one, and of the second t2 a current one.
 fn generations(group: &mut Group, generations: &[String]) {
-    const FIRST_CURRENT: &str = "3";
-    let (operator, note) = match generations {
-        [only] if only == "current" => ("Gte", "current is generation 3 and above"),
-        [only] if only == "previous" => ("Lt", "previous is below generation 3"),
+    let operator = match generations {
+        [only] if only == "current" => "NotIn",
+        [only] if only == "previous" => "In",
         _ => return,
     };
     group.about_pool(
         "/spec/template/spec/requirements",
-        format!("InstanceGenerations {note}"),
+        format!(
+            "InstanceGenerations {}: EC2 counts these families as previous generations",
+            generations.concat()
+        ),
     );
-    group.require(GENERATION, operator, [FIRST_CURRENT.to_owned()]);
+    let families = PREVIOUS_FAMILIES.map(str::to_owned);
+    group.require(FAMILY, operator, families);
 }
 
 /// Converts accelerators. GPUs and other accelerators have labels of their own; types, names and manufacturers tell which of them are
@@ -239,7 +246,7 @@ fn types(group: &mut Group, field: &str, patterns: &[String], operator: &str) {
         return;
     }
     for (key, values) in [
-        ("karpenter.k8s.aws/instance-family", families),
+        (FAMILY, families),
         ("node.kubernetes.io/instance-type", types),
     ] {
         if !values.is_empty() {
