@@ -554,3 +554,48 @@ fn generations_are_current_or_previous_by_family() {
         assert!(!manifests.contains("instance-generation"), "{manifests}");
     }
 }
+
+#[test]
+fn sizes_in_other_units_than_nodes_become_limits_of_that_unit() {
+    let weighted = |weights: [&str; 2]| {
+        json!({"LaunchTemplate": null, "MixedInstancesPolicy": {"LaunchTemplate": {
+            "LaunchTemplateSpecification": {"LaunchTemplateName": "web", "Version": "1"},
+            "Overrides": [
+                {"InstanceType": "m5.large", "WeightedCapacity": weights[0]},
+                {"InstanceType": "m6g.large", "WeightedCapacity": weights[1]},
+            ],
+        }}})
+    };
+    let by_vcpu = |unit: &str| {
+        let mut group = of_attributes(json!({"VCpuCount": {"Min": 2}}));
+        group["DesiredCapacityType"] = unit.into();
+        group
+    };
+    for (group, limit) in [
+        (weighted(["2", "4"]), "nodes: \"2\""),
+        (weighted(["2", "2"]), "nodes: \"2\""),
+        (weighted(["1", "1"]), "nodes: \"5\""),
+        (by_vcpu("vcpu"), "cpu: \"5\""),
+        (by_vcpu("memory-mib"), "memory: 5Mi"),
+        (by_vcpu("units"), "nodes: \"5\""),
+    ] {
+        let (output, manifests, messages) = import_group("", group.clone(), &[]);
+        assert!(output.status.success(), "{messages}");
+        assert!(
+            manifests.contains(&format!("    {limit}\n")),
+            "{group}: {manifests}"
+        );
+    }
+    let (_, manifests, _) = import_group("", weighted(["2", "2"]), &["--static"]);
+    assert!(manifests.contains("  replicas: 2\n"), "{manifests}");
+    for group in [weighted(["2", "4"]), by_vcpu("vcpu")] {
+        let (output, manifests, messages) = import_group("", group, &["--static"]);
+        assert_eq!((output.status.code(), manifests.as_str()), (Some(1), ""));
+        assert!(
+            messages.contains("DesiredCapacity is 4: it counts units"),
+            "{messages}"
+        );
+        assert!(messages.contains("leave --static out"), "{messages}");
+        assert!(!messages.contains("kubectl apply"), "{messages}");
+    }
+}

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    group::{Group, Source, TemplateRef},
+    group::{Group, Source, TemplateRef, Unit},
     requirements, tags,
 };
 
@@ -74,8 +74,37 @@ fn read_group(asg: &Value, file: &str) -> Group {
             .class
             .insert("placementGroupSelector".to_owned(), selector);
     }
+    match text("DesiredCapacityType") {
+        Some("vcpu") => group.unit = Unit::Cpu,
+        Some("memory-mib") => group.unit = Unit::MebibyteOfMemory,
+        _ => {}
+    }
     remarks(&mut group, asg);
     group
+}
+
+/// Reads the weights of instance types, in which the group's sizes are counted; a type without one weighs 1.
+fn weights(group: &mut Group, overrides: &[&Value]) {
+    let weight = |entry: &&Value| {
+        let weight = entry.get("WeightedCapacity")?;
+        let text = || weight.as_str()?.parse().ok();
+        weight.as_i64().or_else(text)
+    };
+    if !overrides.iter().any(|entry| weight(entry).is_some()) {
+        return;
+    }
+    let weights = || {
+        overrides
+            .iter()
+            .map(|entry| weight(entry).unwrap_or(1).clamp(1, i64::from(i32::MAX)))
+    };
+    let (least, most) = (weights().min().unwrap_or(1), weights().max().unwrap_or(1));
+    if most > 1 {
+        group.unit = Unit::Weight { least, most };
+    }
+    group.warnings.push(
+        "WeightedCapacity is not imported: nodes are counted by what pods ask of them".to_owned(),
+    );
 }
 
 /// Fields without a counterpart in a NodePool, and the replacement for each.
@@ -176,15 +205,7 @@ fn mixed(group: &mut Group, policy: &Value) {
         );
         group.require("node.kubernetes.io/instance-type", "In", types);
     }
-    if overrides
-        .iter()
-        .any(|entry| entry.get("WeightedCapacity").is_some())
-    {
-        group.warnings.push(
-            "WeightedCapacity is not imported: nodes are counted by what pods ask of them"
-                .to_owned(),
-        );
-    }
+    weights(group, &overrides);
     group.chooses_types = !overrides.is_empty();
     let attributes = overrides
         .iter()

@@ -124,11 +124,12 @@ fn flag(name: &str, value: &str, groups: &mut [Group]) -> Result<(), String> {
             set(groups, "budgets", &budget, &why);
         }
         "max-nodes-total" => {
-            let (most, sum) = (number()?, groups.iter().map(|group| group.max).sum::<i64>());
+            let nodes = |group: &Group| group.unit.nodes(group.max).unwrap_or(group.max);
+            let (most, sum) = (number()?, groups.iter().map(nodes).sum::<i64>());
             if most > 0 && sum > most {
                 let split: Vec<String> = groups
                     .iter()
-                    .map(|group| format!("{} {}", group.name, group.max * most / sum))
+                    .map(|group| format!("{} {}", group.name, nodes(group) * most / sum))
                     .collect();
                 return Err(format!(
                     "the groups may grow to {sum} nodes together, and only limits of each NodePool bound them: lower their MaxSize, \

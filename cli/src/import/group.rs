@@ -16,6 +16,8 @@ pub(super) enum Source {
     Mng,
 }
 
+const LIMITS: &str = "/spec/limits";
+
 /// Field that is refused where the group's launch template is missing.
 const TEMPLATE: &str = "LaunchTemplate";
 
@@ -28,6 +30,65 @@ pub(super) struct TemplateRef {
     pub(super) by: &'static str,
     /// A number, `$Latest` or `$Default`.
     pub(super) version: String,
+}
+
+/// Unit of a group's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Node,
+    /// Weighted capacity, with the weights of the lightest and of the heaviest instance type.
+    Weight {
+        least: i64,
+        most: i64,
+    },
+    Cpu,
+    MebibyteOfMemory,
+}
+
+impl Unit {
+    /// Upper bound on the number of nodes of this size; `None` where it depends on the instance types.
+    pub(super) fn nodes(self, size: i64) -> Option<i64> {
+        match self {
+            Self::Node => Some(size),
+            Self::Weight { least, .. } => Some((size / least.max(1)).max(size.min(1))),
+            Self::Cpu | Self::MebibyteOfMemory => None,
+        }
+    }
+
+    /// Whether each node is the same number of units.
+    fn is_uniform(self) -> bool {
+        match self {
+            Self::Node => true,
+            Self::Weight { least, most } => least == most,
+            Self::Cpu | Self::MebibyteOfMemory => false,
+        }
+    }
+
+    /// The limits of a NodePool of this size.
+    fn limits(self, size: i64) -> Value {
+        match self {
+            Self::Cpu => json!({ "cpu": size.to_string() }),
+            Self::MebibyteOfMemory => json!({ "memory": format!("{size}Mi") }),
+            Self::Node | Self::Weight { .. } => {
+                json!({ "nodes": self.nodes(size).unwrap_or(size).to_string() })
+            }
+        }
+    }
+
+    /// Name of the unit, for messages; `None` for nodes.
+    fn name(self) -> Option<String> {
+        match self {
+            Self::Node => None,
+            Self::Weight { least, most } if least == most => {
+                Some(format!("units of weight, of which a node has {least}"))
+            }
+            Self::Weight { least, most } => Some(format!(
+                "units of weight, of which a node has from {least} to {most}"
+            )),
+            Self::Cpu => Some("vCPUs".to_owned()),
+            Self::MebibyteOfMemory => Some("MiB of memory".to_owned()),
+        }
+    }
 }
 
 /// A group as it is in AWS.
@@ -50,6 +111,8 @@ pub(super) struct Group {
     /// Clusters whose autoscaler discovers the group, or that it belongs to.
     pub(super) clusters: BTreeSet<String>,
     pub(super) max: i64,
+    /// Unit of all sizes.
+    pub(super) unit: Unit,
     pub(super) subnets: BTreeSet<String>,
     pub(super) template: Option<TemplateRef>,
     pub(super) labels: BTreeMap<String, String>,
@@ -99,6 +162,7 @@ impl Group {
             }],
             clusters: BTreeSet::new(),
             max,
+            unit: Unit::Node,
             subnets: BTreeSet::new(),
             template: None,
             labels: BTreeMap::new(),
@@ -275,16 +339,10 @@ impl Group {
             .map(|member| member.name.as_str())
             .collect();
         class.comment("", format!("of {of} {}", names.join(", ")));
-        let least: i64 = self.members.iter().map(|member| member.min).sum();
         for (field, text) in &self.class_comments {
             class.comment(field, text.clone());
         }
-        if least > 0 && !sources.is_static {
-            pool.comment(
-                "/spec/limits",
-                format!("{} was the least number of nodes: a NodePool that grows has no such bound, --static fixes it", least),
-            );
-        }
+        self.describe_sizes(&mut pool, sources.is_static);
         let is_said = |field: &str| !sources.is_static || !field.starts_with("/spec/disruption");
         for (field, text) in self
             .pool_comments
@@ -301,6 +359,38 @@ impl Group {
             pool.refuse(&field, value, remedy.clone());
         }
         [class, pool]
+    }
+
+    /// Comments on sizes that count something else than nodes, and on those without a counterpart.
+    fn describe_sizes(&self, pool: &mut Edit, is_static: bool) {
+        let unit = self.unit.name();
+        let least: i64 = self.members.iter().map(|member| member.min).sum();
+        if least > 0 && !is_static {
+            let remedy = match self.unit.is_uniform() {
+                true => ", --static fixes it",
+                false => "",
+            };
+            let what = unit.as_deref().unwrap_or("nodes");
+            pool.comment(
+                LIMITS,
+                format!("{least} was the least number of {what}: a NodePool that grows has no such bound{remedy}"),
+            );
+        }
+        if let Some(unit) = unit {
+            pool.comment(LIMITS, format!("was MaxSize: {} {unit}", self.max));
+        }
+        if is_static && !self.unit.is_uniform() {
+            pool.refuse(
+                "/DesiredCapacity",
+                &self.desired().to_string(),
+                "it counts units of which nodes have different numbers, and a NodePool is fixed at a number of nodes: leave --static out",
+            );
+        }
+    }
+
+    /// The desired size of all members.
+    fn desired(&self) -> i64 {
+        self.members.iter().map(|member| member.desired).sum()
     }
 
     fn object(&self, version: &str, kind: &str, name: &str, spec: Value) -> Edit {
@@ -354,14 +444,8 @@ impl Group {
         }
         let mut pool = Map::from_iter([("template".to_owned(), Value::Object(template))]);
         if sources.is_static {
-            pool.insert(
-                "replicas".to_owned(),
-                self.members
-                    .iter()
-                    .map(|member| member.desired)
-                    .sum::<i64>()
-                    .into(),
-            );
+            let nodes = self.unit.nodes(self.desired());
+            pool.insert("replicas".to_owned(), nodes.unwrap_or_default().into());
         } else {
             if let Some(weight) = self.weight {
                 pool.insert("weight".to_owned(), weight.into());
@@ -372,10 +456,7 @@ impl Group {
                 pool.insert("disruption".to_owned(), Value::Object(disruption));
             }
         }
-        pool.insert(
-            "limits".to_owned(),
-            json!({ "nodes": self.max.to_string() }),
-        );
+        pool.insert("limits".to_owned(), self.unit.limits(self.max));
         Value::Object(pool)
     }
 }
@@ -393,12 +474,14 @@ pub(super) fn merged(groups: Vec<Group>) -> Vec<Group> {
                 && other.refusals.is_empty()
                 && (
                     &other.template,
+                    &other.unit,
                     &other.labels,
                     &other.taints,
                     &other.requirements,
                     &other.capacity_types,
                 ) == (
                     &group.template,
+                    &group.unit,
                     &group.labels,
                     &group.taints,
                     &group.requirements,

@@ -53,7 +53,8 @@ fn steps(group: &Group, member: &Member) -> String {
         Source::Mng => of_managed_node_group(group, member),
     };
     // A tenth, at least one.
-    let tenth = (member.desired.max(1) + 9) / 10;
+    let nodes = group.unit.nodes(member.desired).unwrap_or_default();
+    let tenth = (nodes.max(1) + 9) / 10;
     format!(
         "{name}:
   1. Apply the manifests while the cluster is registered in mode shadow, and compare what would be launched.
