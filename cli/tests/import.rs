@@ -599,3 +599,21 @@ fn sizes_in_other_units_than_nodes_become_limits_of_that_unit() {
         assert!(!messages.contains("kubectl apply"), "{messages}");
     }
 }
+
+#[test]
+fn nodes_of_a_group_without_a_lifetime_do_not_expire() {
+    let (_, manifests, messages) = import_group("", json!({}), &[]);
+    assert!(
+        manifests.contains("      expireAfter: Never\n"),
+        "{manifests}"
+    );
+    assert!(
+        messages.contains("without this field v1 ends them by force after 720h"),
+        "{messages}"
+    );
+    let (_, manifests, _) = import_group("", json!({"MaxInstanceLifetime": 604_800}), &[]);
+    assert!(
+        manifests.contains("      expireAfter: 604800s\n"),
+        "{manifests}"
+    );
+}

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    group::{Group, Source, TemplateRef, Unit},
+    group::{EXPIRE_AFTER, Group, Source, TemplateRef, Unit},
     requirements, tags,
 };
 
@@ -63,10 +63,7 @@ fn read_group(asg: &Value, file: &str) -> Group {
         && seconds > 0
     {
         group.lifetime = Some(seconds);
-        group.about_pool(
-            "/spec/template/spec/expireAfter",
-            format!("was MaxInstanceLifetime: {seconds}"),
-        );
+        group.about_pool(EXPIRE_AFTER, format!("was MaxInstanceLifetime: {seconds}"));
     }
     if let Some(name) = text("PlacementGroup").filter(|name| !name.is_empty()) {
         let selector = json!({ "name": name });

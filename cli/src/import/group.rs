@@ -17,6 +17,7 @@ pub(super) enum Source {
 }
 
 const LIMITS: &str = "/spec/limits";
+pub(super) const EXPIRE_AFTER: &str = "/spec/template/spec/expireAfter";
 
 /// Field that is refused where the group's launch template is missing.
 const TEMPLATE: &str = "LaunchTemplate";
@@ -343,6 +344,12 @@ impl Group {
             class.comment(field, text.clone());
         }
         self.describe_sizes(&mut pool, sources.is_static);
+        if self.lifetime.is_none() {
+            pool.comment(
+                EXPIRE_AFTER,
+                "nodes of the group did not expire; without this field v1 ends them by force after 720h, outside of budgets",
+            );
+        }
         let is_said = |field: &str| !sources.is_static || !field.starts_with("/spec/disruption");
         for (field, text) in self
             .pool_comments
@@ -427,9 +434,11 @@ impl Group {
             json!({ "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class }),
         );
         spec.insert("requirements".to_owned(), requirements.into());
-        if let Some(seconds) = self.lifetime {
-            spec.insert("expireAfter".to_owned(), format!("{seconds}s").into());
-        }
+        let lifetime = self.lifetime.map(|seconds| format!("{seconds}s"));
+        spec.insert(
+            "expireAfter".to_owned(),
+            lifetime.as_deref().unwrap_or("Never").into(),
+        );
         for (field, taints) in [
             ("taints", &self.taints),
             ("startupTaints", &self.startup_taints),
