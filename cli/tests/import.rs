@@ -617,3 +617,17 @@ fn nodes_of_a_group_without_a_lifetime_do_not_expire() {
         "{manifests}"
     );
 }
+
+#[test]
+fn static_node_pool_names_the_feature_gate_that_it_needs() {
+    let (output, manifests, messages) = import_group("", json!({}), &["--static"]);
+    assert!(
+        output.status.success() && manifests.contains("  replicas: 4\n"),
+        "{messages}"
+    );
+    assert!(
+        messages.contains("launches nothing until the cluster's feature gate StaticCapacity is on")
+            && messages.contains(r#"--settings '{"featureGates": {"staticCapacity": true}}'"#),
+        "{messages}"
+    );
+}

@@ -386,13 +386,21 @@ impl Group {
         if let Some(unit) = unit {
             pool.comment(LIMITS, format!("was MaxSize: {} {unit}", self.max));
         }
-        if is_static && !self.unit.is_uniform() {
+        if !is_static {
+            return;
+        }
+        if !self.unit.is_uniform() {
             pool.refuse(
                 "/DesiredCapacity",
                 &self.desired().to_string(),
                 "it counts units of which nodes have different numbers, and a NodePool is fixed at a number of nodes: leave --static out",
             );
         }
+        let cluster = self.clusters.first().map_or("<cluster>", String::as_str);
+        pool.warn(format!(
+            "a NodePool with replicas launches nothing until {}",
+            gate_remedy("StaticCapacity", "staticCapacity", cluster)
+        ));
     }
 
     /// The desired size of all members.
@@ -536,6 +544,15 @@ fn common(first: &str, second: &str) -> String {
         true => first.to_owned(),
         false => start.to_owned(),
     }
+}
+
+/// The condition that a feature gate of the cluster is on, and the commands for it.
+pub(super) fn gate_remedy(gate: &str, setting: &str, cluster: &str) -> String {
+    let cluster = quoted(cluster);
+    format!(
+        "the cluster's feature gate {gate} is on: whittle register {cluster} --settings '{{\"featureGates\": {{\"{setting}\": true}}}}'; \
+         of a cluster that is registered, add it to the settings in the parameter /whittle/clusters/{cluster}"
+    )
 }
 
 /// A word quoted for a shell command.

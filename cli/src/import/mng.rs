@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     asg,
-    group::{Group, Source, quoted},
+    group::{Group, Source, gate_remedy},
     tags::{self, Origin},
 };
 
@@ -186,12 +186,10 @@ fn node_repair(group: &mut Group, config: &Value) {
         return;
     }
     let cluster = group.clusters.first().map_or("<cluster>", String::as_str);
-    let cluster = quoted(cluster);
-    group.warnings.push(format!(
-        "nodeRepairConfig: nodes are repaired where the cluster's feature gate NodeRepair is on: whittle register {cluster} \
-         --settings '{{\"featureGates\": {{\"nodeRepair\": true}}}}'; of a cluster that is registered, add it to the settings in the \
-         parameter /whittle/clusters/{cluster}"
-    ));
+    let gate = gate_remedy("NodeRepair", "nodeRepair", cluster);
+    group
+        .warnings
+        .push(format!("nodeRepairConfig: nodes are repaired where {gate}"));
     const FIXED: &str =
         "a NodePool of which more than a fifth of the nodes is unhealthy is not repaired";
     const BUDGET: &str = "a budget of the NodePool bounds how many are repaired at once";
