@@ -212,12 +212,13 @@ fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> R
     let refusals = flags.apply(&mut groups);
     outcome.refuse(refusals);
     let mut pools = Vec::new();
-    for group in &groups {
+    for group in &mut groups {
         let mut made = group.objects(sources);
         if group.refusals.is_empty() {
             made.iter_mut().for_each(admission::check);
         }
         let is_refused = made.iter().any(|made| !made.refusals.is_empty());
+        group.is_imported = !is_refused;
         for made in made {
             match is_refused {
                 true => outcome.refuse(made.refusals),

@@ -631,3 +631,20 @@ fn static_node_pool_names_the_feature_gate_that_it_needs() {
         "{messages}"
     );
 }
+
+#[test]
+fn group_with_a_restricted_label_is_refused_by_the_label_and_gets_no_steps() {
+    let tags = json!({"Tags": [{"Key": "k8s.io/cluster-autoscaler/node-template/label/karpenter.sh/team", "Value": "a"}]});
+    let (output, manifests, messages) = import_group("", tags, &[]);
+    assert_eq!((output.status.code(), manifests.as_str()), (Some(1), ""));
+    assert!(
+        messages.contains(
+            "spec.template.metadata.labels.karpenter.sh/team is a: v1 keeps this label for itself"
+        ),
+        "{messages}"
+    );
+    assert!(
+        !messages.contains("The move") && !messages.contains("is restricted"),
+        "{messages}"
+    );
+}

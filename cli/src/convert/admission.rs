@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{edit::Edit, names};
+use super::{
+    edit::{Edit, escaped},
+    names,
+};
 use crate::crds;
 
 /// Refuses a document that an API server would refuse. In a document that is refused already, only errors about other fields are added.
@@ -18,6 +21,7 @@ pub(crate) fn check(edit: &mut Edit) {
     }
     if !is_refused {
         refuse_double_taints(edit);
+        refuse_restricted_labels(edit);
     }
     match crds::errors(&kind, &edit.object) {
         Ok(errors) => {
@@ -41,6 +45,23 @@ fn may_follow(error: &str, edit: &Edit) -> bool {
         let is_related = field.starts_with(&refusal.field) || refusal.field.starts_with(field);
         is_known || is_related || !message.starts_with("Invalid value")
     })
+}
+
+/// Refuses labels that v1 keeps for itself, by name: the API server names only their domain.
+fn refuse_restricted_labels(edit: &mut Edit) {
+    use api::names::label;
+    const LABELS: &str = "/spec/template/metadata/labels";
+    let labels = edit.get(LABELS).and_then(Value::as_object).cloned();
+    for (key, value) in labels.into_iter().flatten() {
+        if label::is_restricted(&key) || key == label::NODE_POOL || key == label::HOSTNAME {
+            let value = value.as_str().unwrap_or_default();
+            edit.refuse(
+                &format!("{LABELS}/{}", escaped(&key)),
+                value,
+                "v1 keeps this label for itself: take it out, and use a label of your own domain where something selects it",
+            );
+        }
+    }
 }
 
 /// Refuses a second taint of the same key and effect. One with another value would replace the first one, or keep the node from registering.

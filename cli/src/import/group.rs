@@ -139,6 +139,8 @@ pub(super) struct Group {
     pub(super) warnings: Vec<String>,
     /// Field, value, remedy.
     pub(super) refusals: Vec<(String, String, String)>,
+    /// Objects of the group are in the output.
+    pub(super) is_imported: bool,
 }
 
 impl Group {
@@ -182,6 +184,7 @@ impl Group {
             pool_comments: Vec::new(),
             warnings: Vec::new(),
             refusals: Vec::new(),
+            is_imported: false,
         }
     }
 

@@ -12,10 +12,7 @@ use super::{
 
 pub(super) fn text(groups: &[Group]) -> String {
     let mut text = String::new();
-    let movable: Vec<&Group> = groups
-        .iter()
-        .filter(|group| group.refusals.is_empty())
-        .collect();
+    let movable: Vec<&Group> = groups.iter().filter(|group| group.is_imported).collect();
     if movable.is_empty() {
         return text;
     }
