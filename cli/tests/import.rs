@@ -648,3 +648,88 @@ fn group_with_a_restricted_label_is_refused_by_the_label_and_gets_no_steps() {
         "{messages}"
     );
 }
+
+/// Output and messages for values of NTH's chart.
+fn import_values(values: &str) -> (Output, String, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), values).unwrap();
+    let output = import(&["nth", "-f", file.path().to_str().unwrap()]);
+    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    (output, manifests, messages)
+}
+
+#[test]
+fn variables_of_extra_env_override_options() {
+    let (output, manifests, messages) = import_values(
+        "cordonOnly: false
+dryRun: true
+extraEnv:
+- {name: CORDON_ONLY, value: \"true\"}
+- {name: DRY_RUN, value: \"\"}
+- {name: ENABLE_REBALANCE_DRAINING, value: \"true\"}
+- {name: WEBHOOK_URL, value: \"https://hooks.example.com/nth\"}
+- {name: HTTPS_PROXY, value: \"http://proxy:3128\"}
+- {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+",
+    );
+    assert!(output.status.success(), "{messages}");
+    for line in [
+        "\"cordonOnly\": true",
+        "\"rebalance\": \"drain\"",
+        "\"to\": \"https://hooks.example.com/nth\"",
+    ] {
+        assert!(manifests.contains(line), "{line}: {manifests}");
+    }
+    assert!(!manifests.contains("dryRun"), "{manifests}");
+    for note in [
+        "extraEnv.CORDON_ONLY: read as cordonOnly",
+        "extraEnv.HTTPS_PROXY: not needed",
+    ] {
+        assert!(messages.contains(note), "{note}: {messages}");
+    }
+}
+
+#[test]
+fn variables_of_extra_env_that_cannot_be_read_are_refused() {
+    for (values, refusal) in [
+        (
+            "extraEnv: [{name: CORDON_ONY, value: \"true\"}]",
+            "extraEnv.CORDON_ONY is true: NTH reads no such variable (did you mean CORDON_ONLY?)",
+        ),
+        (
+            "extraEnv: [{name: HOLD, value: \"1\"}]",
+            "extraEnv.HOLD is 1: NTH reads no such variable: take it out",
+        ),
+        (
+            "extraEnv: [{name: MANAGED_TAG, valueFrom: {configMapKeyRef: {name: a, key: b}}}]",
+            "extraEnv.MANAGED_TAG is {\"configMapKeyRef\":{\"key\":\"b\",\"name\":\"a\"}}: its value is in another object",
+        ),
+        (
+            "extraEnv: [{name: WEBHOOK_URL, valueFrom: {secretKeyRef: {name: hook, key: url}}}]",
+            "webhookURLSecretName is hook: put the URL into a SecureString parameter",
+        ),
+        (
+            "extraEnv: [{name: AWS_SECRET_ACCESS_KEY, value: wJalrXUtnFEMI}]",
+            "awsSecretAccessKey is ***: keys are not taken over",
+        ),
+        (
+            "extraEnv: {CORDON_ONLY: \"true\"}",
+            "extraEnv is {\"CORDON_ONLY\":\"true\"}: expected a list of variables",
+        ),
+        (
+            "checkTagBeforeDraining: true\nextraEnv: [{name: CHECK_TAG_BEFORE_DRAINING, value: \"false\"}]",
+            "checkTagBeforeDraining is false: nodes of groups are opted in one by one",
+        ),
+    ] {
+        let (output, manifests, messages) = import_values(values);
+        assert_eq!(
+            (output.status.code(), manifests.as_str()),
+            (Some(1), ""),
+            "{values}: {messages}"
+        );
+        assert!(
+            messages.contains(refusal) && !messages.contains("wJalr"),
+            "{values}: {messages}"
+        );
+    }
+}

@@ -1,5 +1,6 @@
 //! Options of the AWS Node Termination Handler as settings of a cluster's registry entry (docs/spec/migrate.md#nth-options).
 
+mod environment;
 mod webhook;
 
 use std::{collections::BTreeMap, fs, io::Write, path::PathBuf, process::ExitCode};
@@ -66,10 +67,12 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Con
             bail!("expected values of the chart, a mapping of options")
         }
     };
+    let mut conversion = Conversion::default();
+    let values = environment::applied(&values, &mut conversion);
     let read = Options {
         values: &values,
         webhook_parameter,
-        conversion: Conversion::default(),
+        conversion,
     };
     Ok(read.convert())
 }
@@ -91,7 +94,6 @@ const NOT_NEEDED: &[&str] = &[
     "dnsPolicy",
     "enableProbesServer",
     "enablePrometheusServer",
-    "extraEnv",
     "extraLabels",
     "extraVolumeMounts",
     "extraVolumes",
@@ -213,6 +215,7 @@ const SUPPORTED: &[&str] = &[
     "enableRebalanceDraining",
     "enableRebalanceMonitoring",
     "enableSqsTerminationDraining",
+    "extraEnv",
     "gracePeriod",
     "heartbeatInterval",
     "heartbeatUntil",
