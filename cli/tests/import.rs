@@ -733,3 +733,57 @@ fn variables_of_extra_env_that_cannot_be_read_are_refused() {
         );
     }
 }
+
+#[test]
+fn files_that_are_no_values_of_the_chart_are_refused_as_a_whole() {
+    for (values, refusal) in [
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: aws-node-termination-handler}\nspec: {}",
+            "it is a Deployment, not values of NTH's chart: give what `helm get values",
+        ),
+        (
+            "image: x\naws-node-termination-handler: {enableSqsTerminationDraining: true, managedTag: x}",
+            "it has the values of NTH's chart below aws-node-termination-handler: give what is below",
+        ),
+    ] {
+        let (output, manifests, messages) = import_values(values);
+        assert_eq!(
+            (output.status.success(), manifests.as_str()),
+            (false, ""),
+            "{messages}"
+        );
+        assert!(
+            messages.contains(refusal) && !messages.contains("take it out"),
+            "{messages}"
+        );
+    }
+}
+
+#[test]
+fn option_with_a_value_that_no_setting_has_is_refused_by_its_name() {
+    for (values, refusal) in [
+        (
+            "webhookURL: https://hooks.example.com/x\nwebhookTemplate: '{\"text\":\"x\"}'",
+            "webhookTemplate is {\"text\":\"x\"}: expected at least one field, such as {{ .Description }}",
+        ),
+        (
+            "webhookURL: http://hooks.example.com/x",
+            "webhookURL is http://hooks.example.com/x: expected an HTTPS URL",
+        ),
+        (
+            "taintEffect: Sometimes",
+            "taintEffect is Sometimes: expected",
+        ),
+    ] {
+        let (output, manifests, messages) = import_values(values);
+        assert_eq!(
+            (output.status.code(), manifests.as_str()),
+            (Some(1), ""),
+            "{messages}"
+        );
+        assert!(
+            messages.contains(refusal) && !messages.contains("registry entry:"),
+            "{messages}"
+        );
+    }
+}

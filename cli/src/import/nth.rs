@@ -67,6 +67,7 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Con
             bail!("expected values of the chart, a mapping of options")
         }
     };
+    refuse_other_documents(&values)?;
     let mut conversion = Conversion::default();
     let values = environment::applied(&values, &mut conversion);
     let read = Options {
@@ -75,6 +76,32 @@ pub(crate) fn convert(text: &str, webhook_parameter: Option<&str>) -> Result<Con
         conversion,
     };
     Ok(read.convert())
+}
+
+/// Refuses manifests, and values of a chart that has NTH's as a part: taking their fields out would lose all options.
+fn refuse_other_documents(values: &Map<String, Value>) -> Result<()> {
+    if let Some(kind) = values.get("kind").and_then(Value::as_str)
+        && values.contains_key("apiVersion")
+    {
+        bail!(
+            "it is a {kind}, not values of NTH's chart: give what `helm get values aws-node-termination-handler --namespace kube-system` prints"
+        );
+    }
+    // Names such as `image` and `tolerations` are values of many charts.
+    let is_of_nth = |key: &str| known().any(|option| option == key) && !NOT_NEEDED.contains(&key);
+    let has_options = |values: &Map<String, Value>| values.keys().any(|key| is_of_nth(key));
+    if has_options(values) {
+        return Ok(());
+    }
+    let part = values
+        .iter()
+        .find(|(_, part)| part.as_object().is_some_and(has_options));
+    match part {
+        Some((name, _)) => bail!(
+            "it has the values of NTH's chart below {name}: give what is below {name} alone, as a file of its own"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Titles that `helm get values` prints in the first line.
@@ -258,6 +285,31 @@ impl Conversion {
         Ok(entry)
     }
 
+    /// Refuses the option whose value the registry entry does not allow.
+    fn refuse_invalid_settings(&mut self, values: &Map<String, Value>) {
+        if !self.refusals.is_empty() {
+            return;
+        }
+        let Err(error) = turns::Entry::read(&json!({"settings": self.settings()})) else {
+            return;
+        };
+        let error = error.to_string();
+        let (field, rest) = error.split_once(" is ").unwrap_or((&error, ""));
+        let remedy = rest.rsplit_once(": expected ").map_or_else(
+            || error.clone(),
+            |(_, expected)| format!("expected {expected}"),
+        );
+        let last = field.rsplit('.').next().unwrap_or(field);
+        let (option, remedy) = match field.strip_prefix("settings.notifications[0]") {
+            Some(".template") => ("webhookTemplate", webhook::NO_FIELD.to_owned()),
+            Some(".to") => ("webhookURL", remedy),
+            Some(headers) if headers.starts_with(".headers") => ("webhookHeaders", remedy),
+            _ => (last, remedy),
+        };
+        let value = values.get(option).cloned().unwrap_or_default();
+        self.refuse(option, &value, remedy);
+    }
+
     fn settings(&self) -> Value {
         let mut settings = Map::new();
         settings.insert(
@@ -298,6 +350,7 @@ impl Options<'_> {
         self.heartbeat();
         webhook::convert(self.values, self.webhook_parameter, &mut self.conversion);
         self.others();
+        self.conversion.refuse_invalid_settings(self.values);
         self.conversion
     }
 

@@ -33,6 +33,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("State", "title"),
 ];
 
+/// Remedy for a template that says the same of every node.
+pub(super) const NO_FIELD: &str =
+    "expected at least one field, such as {{ .Description }}, and no other word in single braces";
+
 pub(super) fn convert(
     values: &Map<String, Value>,
     parameter: Option<&str>,
