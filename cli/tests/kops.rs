@@ -232,3 +232,23 @@ fn file_without_a_cluster_is_rejected() {
         "{stderr}"
     );
 }
+
+#[test]
+fn instance_requirements_replace_instance_types() {
+    let policy = ", machineType: m5.large, mixedInstancesPolicy: {instances: [m6i.large], instanceRequirements: {cpu: {min: \"4\"}}}";
+    let output = convert(&group("", policy), &[SCRIPT], &COMPLETE);
+    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{messages}");
+    assert!(
+        manifests.contains("karpenter.k8s.aws/instance-cpu")
+            && !manifests.contains("m5.large")
+            && !manifests.contains("m6i.large"),
+        "{manifests}"
+    );
+    assert!(
+        messages.contains("spec.machineType and spec.mixedInstancesPolicy.instances (m5.large, m6i.large) are left out, as in kOps"),
+        "{messages}"
+    );
+    let output = convert(&group("", ", machineType: m5.large"), &[SCRIPT], &COMPLETE);
+    assert!(text(&output.stdout).contains("        - m5.large\n"));
+}

@@ -19,7 +19,8 @@ pub(super) fn convert(
     let mut requirements =
         vec![json!({ "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] })];
     let types = instance_types(edit);
-    if !types.is_empty() {
+    let has_attributes = is_set(edit, &format!("{POLICY}/instanceRequirements"));
+    if !types.is_empty() && !has_attributes {
         requirements.push(json!({ "key": INSTANCE_TYPE, "operator": "In", "values": types }));
     }
     requirements
@@ -73,6 +74,14 @@ pub(super) fn convert(
             "from spec.mixedInstancesPolicy.instanceRequirements, which kOps uses from 1.37 on",
         );
     }
+    if has_attributes && !types.is_empty() {
+        let types: Vec<&str> = types.iter().map(String::as_str).collect();
+        pool.warn(format!(
+            "spec.machineType and spec.mixedInstancesPolicy.instances ({}) are left out, as in kOps: \
+             spec.mixedInstancesPolicy.instanceRequirements replaces them",
+            types.join(", ")
+        ));
+    }
     if let Some(replicas) = edit.get("/spec/minSize") {
         pool.comment("/spec/replicas", format!("was spec.minSize: {replicas}"));
     }
@@ -97,8 +106,12 @@ fn instance_types(edit: &Edit) -> BTreeSet<String> {
         .collect()
 }
 
+fn is_set(edit: &Edit, field: &str) -> bool {
+    edit.get(field).is_some_and(|value| !value.is_null())
+}
+
 fn capacity_types(edit: &Edit) -> Vec<&'static str> {
-    let is_set = |field: &str| edit.get(field).is_some_and(|value| !value.is_null());
+    let is_set = |field: &str| is_set(edit, field);
     let above_base = edit
         .get(&format!("{POLICY}/onDemandAboveBase"))
         .and_then(Value::as_i64);
