@@ -252,3 +252,30 @@ fn instance_requirements_replace_instance_types() {
     let output = convert(&group("", ", machineType: m5.large"), &[SCRIPT], &COMPLETE);
     assert!(text(&output.stdout).contains("        - m5.large\n"));
 }
+
+#[test]
+fn root_device_is_asked_for_with_the_image_of_the_group() {
+    for (image, options) in [
+        ("ami-12345678", "--image-ids ami-12345678 --query"),
+        (
+            "ubuntu/images/hvm ssd/noble-*",
+            "--owners 099720109477 --filters 'Name=name,Values=images/hvm ssd/noble-*' --query",
+        ),
+        (
+            "my-image",
+            "--owners self --filters 'Name=name,Values=my-image' --query",
+        ),
+        (
+            "ssm:/aws/service/x",
+            "--image-ids $(aws ssm get-parameter --name /aws/service/x --query Parameter.Value --output text) --query",
+        ),
+    ] {
+        let groups = group("", "").replace("ami-12345678", &format!("\"{image}\""));
+        let output = convert(&groups, &[SCRIPT], &COMPLETE[1..]);
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{messages}");
+        let command =
+            format!("`aws ec2 describe-images {options} 'Images[].RootDeviceName' --output text`");
+        assert!(messages.contains(&command), "{image}: {messages}");
+    }
+}

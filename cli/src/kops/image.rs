@@ -48,3 +48,25 @@ pub(super) fn term(image: &str) -> Result<Value, &'static str> {
         }
     }
 }
+
+/// The command that prints the root device of the images of a term.
+pub(super) fn root_device_command(term: &Value) -> String {
+    let part = |field: &str| {
+        let part = term.get(field).and_then(Value::as_str).unwrap_or_default();
+        shlex::try_quote(part).unwrap_or_default().into_owned()
+    };
+    let images = match term.get("ssmParameter") {
+        Some(_) => format!(
+            "--image-ids $(aws ssm get-parameter --name {} --query Parameter.Value --output text)",
+            part("ssmParameter")
+        ),
+        None if term.get("id").is_some() => format!("--image-ids {}", part("id")),
+        None => {
+            let name = term.get("name").and_then(Value::as_str).unwrap_or_default();
+            let filter = format!("Name=name,Values={name}");
+            let filter = shlex::try_quote(&filter).unwrap_or_default();
+            format!("--owners {} --filters {filter}", part("owner"))
+        }
+    };
+    format!("aws ec2 describe-images {images} --query 'Images[].RootDeviceName' --output text")
+}

@@ -26,11 +26,12 @@ pub(super) fn convert(
     let mut set = |field: &str, value: Value| spec.insert(field.to_owned(), value);
     set("amiFamily", "Custom".into());
     let image = edit.text_at("/spec/image").unwrap_or_default().to_owned();
-    match image::term(&image) {
+    let term = image::term(&image);
+    match &term {
         Ok(term) => {
             set("amiSelectorTerms", json!([term]));
         }
-        Err(remedy) => edit.refuse("/spec/image", &image, remedy),
+        Err(remedy) => edit.refuse("/spec/image", &image, *remedy),
     }
     if let Some(public) = public_addresses(edit, cluster) {
         set("associatePublicIPAddress", public.into());
@@ -39,9 +40,13 @@ pub(super) fn convert(
         Some(device) => {
             set("blockDeviceMappings", volume::mapping(edit, device));
         }
+        // The image has to be corrected first.
+        None if term.is_err() => {}
         None => {
-            let remedy = "the root volume is made for the image's root device: give --root-device, as `aws ec2 describe-images \
-                          --query 'Images[].RootDeviceName'` names it";
+            let command = image::root_device_command(&term.unwrap_or_default());
+            let remedy = format!(
+                "the root volume is made for the image's root device: give --root-device with what `{command}` prints"
+            );
             edit.refuse("/spec/image", &image, remedy);
         }
     }
