@@ -279,3 +279,60 @@ fn root_device_is_asked_for_with_the_image_of_the_group() {
         assert!(messages.contains(&command), "{image}: {messages}");
     }
 }
+
+#[test]
+fn fields_that_kops_drops_depending_on_others_are_reported() {
+    for (spec, warnings) in [
+        (
+            ", maxPrice: \"0.10\"",
+            ["spec.maxPrice \"0.10\" makes nodes spot, as in kOps, and bounds no price"].as_slice(),
+        ),
+        (
+            ", spotDurationInMinutes: 60",
+            &["spec.spotDurationInMinutes 60 makes nodes spot, as in kOps, and bounds no duration"],
+        ),
+        (
+            ", mixedInstancesPolicy: {onDemandAboveBase: 30}",
+            &["spec.mixedInstancesPolicy.onDemandAboveBase 30 is no share of on-demand nodes"],
+        ),
+        (
+            ", rootVolumeEncryption: false, rootVolumeEncryptionKey: key",
+            &["spec.rootVolumeEncryptionKey has no effect, as in kOps: a key is used only where"],
+        ),
+        (
+            ", rootVolume: {encryptionKey: key}",
+            &["spec.rootVolume.encryptionKey has no effect"],
+        ),
+        (
+            ", rootVolumeType: gp2, rootVolumeIops: 4000, rootVolumeThroughput: 200",
+            &[
+                "spec.rootVolumeIops has no effect, as in kOps: volumes of type gp2",
+                "spec.rootVolumeThroughput has no effect, as in kOps: volumes of type gp2",
+            ],
+        ),
+        (
+            ", associatePublicIp: true",
+            &["spec.associatePublicIp true has no effect, as in kOps: subnet a is of type Private"],
+        ),
+        (
+            ", associatePublicIp: false, rootVolumeType: io2, rootVolumeIops: 5000, rootVolumeEncryption: true, \
+             rootVolumeEncryptionKey: key, mixedInstancesPolicy: {onDemandAboveBase: 100}",
+            &[],
+        ),
+    ] {
+        let output = convert(&group("", spec), &[SCRIPT], &COMPLETE);
+        let messages = text(&output.stderr);
+        assert!(output.status.success(), "{spec}: {messages}");
+        for warning in warnings {
+            assert!(
+                messages.contains(&format!("warning: {warning}")),
+                "{spec}: {messages}"
+            );
+        }
+        assert_eq!(
+            messages.contains("as in kOps"),
+            !warnings.is_empty(),
+            "{spec}: {messages}"
+        );
+    }
+}

@@ -109,6 +109,12 @@ pub(super) fn convert(
             ));
         }
     }
+    for text in volume::remarks(edit)
+        .into_iter()
+        .chain(address_remark(edit, cluster))
+    {
+        class.warn(text);
+    }
     let others = edit.get("/spec/kubelet").and_then(Value::as_object);
     for field in others.into_iter().flat_map(Map::keys) {
         if field != "nodeLabels" && !fields::KUBELET.contains(&field.as_str()) {
@@ -149,6 +155,20 @@ fn public_addresses(edit: &mut Edit, cluster: &Cluster) -> Option<bool> {
             None
         }
     }
+}
+
+/// The remark that a wish for public addresses has no effect in the group's subnets.
+fn address_remark(edit: &Edit, cluster: &Cluster) -> Option<String> {
+    let (field, said) = ["associatePublicIp", "associatePublicIP"]
+        .into_iter()
+        .find_map(|field| Some((field, edit.get(&format!("/spec/{field}"))?)))?;
+    let subnet = edit.text_at("/spec/subnets/0")?;
+    let kind = cluster.subnets.get(subnet)?;
+    let is_dropped =
+        *said == Value::Bool(true) && ["Private", "DualStack"].contains(&kind.as_str());
+    is_dropped.then(|| {
+        format!("spec.{field} true has no effect, as in kOps: subnet {subnet} is of type {kind}, so nodes get no public addresses")
+    })
 }
 
 /// The profile: `nodes.<cluster>`, or the one that the group names by its ARN.

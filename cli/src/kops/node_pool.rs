@@ -82,6 +82,9 @@ pub(super) fn convert(
             types.join(", ")
         ));
     }
+    for text in purchase_remarks(edit) {
+        pool.warn(text);
+    }
     if let Some(replicas) = edit.get("/spec/minSize") {
         pool.comment("/spec/replicas", format!("was spec.minSize: {replicas}"));
     }
@@ -108,6 +111,36 @@ fn instance_types(edit: &Edit) -> BTreeSet<String> {
 
 fn is_set(edit: &Edit, field: &str) -> bool {
     edit.get(field).is_some_and(|value| !value.is_null())
+}
+
+/// The parts of purchase options that kOps drops, too.
+fn purchase_remarks(edit: &Edit) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let mut report = |field: &str, why: &str| {
+        if let Some(value) = edit
+            .get(&format!("/spec/{field}"))
+            .filter(|value| !value.is_null())
+        {
+            let field = field.replace('/', ".");
+            remarks.push(format!("spec.{field} {value} {why}"));
+        }
+    };
+    report(
+        "maxPrice",
+        "makes nodes spot, as in kOps, and bounds no price: spot costs what it costs, at most the on-demand price",
+    );
+    report(
+        "spotDurationInMinutes",
+        "makes nodes spot, as in kOps, and bounds no duration",
+    );
+    let is_share = capacity_types(edit) == ["on-demand", "spot"];
+    if is_share {
+        report(
+            "mixedInstancesPolicy/onDemandAboveBase",
+            "is no share of on-demand nodes, as in kOps: spot comes first, on-demand where there is none",
+        );
+    }
+    remarks
 }
 
 fn capacity_types(edit: &Edit) -> Vec<&'static str> {

@@ -11,6 +11,11 @@ const IO_IOPS: u64 = 100;
 
 /// A field of the root volume: `spec.rootVolume` of one version of kOps' API, `spec.rootVolume…` of the other.
 fn field<'a>(edit: &'a Edit, name: &str) -> Option<&'a Value> {
+    Some(named_field(edit, name)?.1)
+}
+
+/// A field of the root volume, with its name in the version of the API.
+fn named_field<'a>(edit: &'a Edit, name: &str) -> Option<(String, &'a Value)> {
     let mut capital = name.to_owned();
     if let Some(first) = capital.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -20,10 +25,40 @@ fn field<'a>(edit: &'a Edit, name: &str) -> Option<&'a Value> {
         _ => vec![format!("rootVolume{capital}")],
     };
     let nested = edit.get(&format!("/spec/rootVolume/{name}"));
-    nested.or_else(|| {
-        flat.iter()
-            .find_map(|name| edit.get(&format!("/spec/{name}")))
-    })
+    nested
+        .map(|value| (format!("spec.rootVolume.{name}"), value))
+        .or_else(|| {
+            flat.iter().find_map(|name| {
+                Some((format!("spec.{name}"), edit.get(&format!("/spec/{name}"))?))
+            })
+        })
+}
+
+/// The fields of the root volume that have no effect beside the others, in kOps as here.
+pub(super) fn remarks(edit: &Edit) -> Vec<String> {
+    let kind = field(edit, "type").and_then(Value::as_str).unwrap_or("gp3");
+    let is_encrypted = field(edit, "encryption").and_then(Value::as_bool) == Some(true);
+    let has_iops = ["gp3", "io1", "io2"].contains(&kind);
+    let of_type = || format!("volumes of type {kind} have no such setting");
+    let mut remarks = Vec::new();
+    for (name, has_effect, why) in [
+        ("iops", has_iops, of_type()),
+        ("throughput", kind == "gp3", of_type()),
+        (
+            "encryptionKey",
+            is_encrypted,
+            "a key is used only where encryption of the root volume is set to true".to_owned(),
+        ),
+    ] {
+        if let Some((name, value)) = named_field(edit, name)
+            && !has_effect
+            && !value.is_null()
+            && value.as_str() != Some("")
+        {
+            remarks.push(format!("{name} has no effect, as in kOps: {why}"));
+        }
+    }
+    remarks
 }
 
 pub(super) fn mapping(edit: &Edit, device: &str) -> Value {
