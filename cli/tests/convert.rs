@@ -192,3 +192,65 @@ spec: {provider: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupS
         "{converted}"
     );
 }
+
+#[test]
+fn pod_templates_of_any_kind_are_converted() {
+    let pod = "metadata: {annotations: {karpenter.sh/do-not-evict: \"true\"}}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a}, containers: []}";
+    for (kind, spec) in [
+        (
+            "argoproj.io/v1alpha1, kind: Rollout",
+            format!("spec: {{template: {{{pod}}}}}"),
+        ),
+        ("v1, kind: PodTemplate", format!("template: {{{pod}}}")),
+        (
+            "batch/v1, kind: CronJob",
+            format!("spec: {{jobTemplate: {{spec: {{template: {{{pod}}}}}}}}}"),
+        ),
+        (
+            "ray.io/v1, kind: RayCluster",
+            format!("spec: {{workerGroupSpecs: [{{template: {{{pod}}}}}]}}"),
+        ),
+    ] {
+        let input = format!("{{apiVersion: {kind}, metadata: {{name: a}}, {spec}}}");
+        let output = convert(&input, &[]);
+        let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+        assert!(
+            converted.contains("karpenter.sh/do-not-disrupt: \"true\"")
+                && converted.contains("karpenter.sh/nodepool: a"),
+            "{converted}"
+        );
+        assert!(!messages.contains("warning"), "{messages}");
+        let again = convert(&converted, &[]);
+        assert_eq!(
+            (text(&again.stdout), text(&again.stderr)),
+            (converted, String::new())
+        );
+    }
+}
+
+#[test]
+fn old_names_outside_of_pod_templates_stay_and_are_reported() {
+    let input = "
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: policy}
+spec: {rules: [{message: \"set karpenter.sh/do-not-evict\"}, {pattern: {\"=(karpenter.sh/provisioner-name)\": \"?*\"}}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: node, labels: {karpenter.sh/provisioner-name: a}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pod, annotations: {kubectl.kubernetes.io/last-applied-configuration: \"karpenter.sh/do-not-evict\"}}
+spec: {containers: []}
+";
+    let output = convert(input, &[]);
+    assert!(output.status.success());
+    let messages = text(&output.stderr);
+    let expected = "\
+ClusterPolicy/policy (standard input, document 1): warning: spec.rules.0.message names karpenter.sh/do-not-evict, which is karpenter.sh/do-not-disrupt in v1 and is not converted here: change it by hand
+ClusterPolicy/policy (standard input, document 1): warning: spec.rules.1.pattern.=(karpenter.sh/provisioner-name) names karpenter.sh/provisioner-name, which is karpenter.sh/nodepool in v1 and is not converted here: change it by hand
+";
+    assert_eq!(messages, expected);
+}

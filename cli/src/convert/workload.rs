@@ -1,27 +1,61 @@
 //! Pods, nodes and workloads: annotations, tolerations and labels that have other names now (docs/spec/migrate.md#v1beta1-names,
 //! docs/spec/migrate.md#provisioner).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
     edit::{Edit, escaped},
-    names,
+    leftovers, names,
 };
 
 pub(super) fn convert(edit: &mut Edit) {
     let (_, kind) = edit.type_of();
-    let pod = match kind.as_str() {
-        "Pod" | "Node" => "",
-        "DaemonSet" | "Deployment" | "Job" | "ReplicaSet" | "StatefulSet" => "/spec/template",
-        "CronJob" => "/spec/jobTemplate/spec/template",
-        _ => return,
+    let mut pods = BTreeSet::new();
+    let known = match kind.as_str() {
+        "Pod" | "Node" => Some(""),
+        "DaemonSet" | "Deployment" | "Job" | "ReplicaSet" | "StatefulSet" => Some("/spec/template"),
+        "CronJob" => Some("/spec/jobTemplate/spec/template"),
+        _ => None,
     };
-    annotations(edit, &format!("{pod}/metadata"));
-    let spec = format!("{pod}/spec");
-    tolerations(edit, &format!("{spec}/tolerations"));
-    node_selector(edit, &format!("{spec}/nodeSelector"));
-    node_affinity(edit, &format!("{spec}/affinity/nodeAffinity"));
-    topology_keys(edit, &spec);
+    pods.extend(known.map(str::to_owned));
+    find_pods(&edit.object, "", &mut pods);
+    for pod in pods {
+        annotations(edit, &format!("{pod}/metadata"));
+        let spec = format!("{pod}/spec");
+        tolerations(edit, &format!("{spec}/tolerations"));
+        node_selector(edit, &format!("{spec}/nodeSelector"));
+        node_affinity(edit, &format!("{spec}/affinity/nodeAffinity"));
+        topology_keys(edit, &spec);
+    }
+    // Nodes keep the labels that they were made with.
+    if kind != "Node" {
+        leftovers::warn_of_old_names(edit);
+    }
+}
+
+/// Adds the places of pods and of pod templates, in objects of any kind: their `spec` has containers.
+fn find_pods(value: &Value, at: &str, pods: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            if value
+                .pointer("/spec/containers")
+                .is_some_and(Value::is_array)
+            {
+                pods.insert(at.to_owned());
+            }
+            for (key, field) in fields {
+                find_pods(field, &format!("{at}/{}", escaped(key)), pods);
+            }
+        }
+        Value::Array(items) => {
+            for (number, item) in items.iter().enumerate() {
+                find_pods(item, &format!("{at}/{number}"), pods);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Renames the annotations below this metadata that protect pods and nodes from disruption.
