@@ -254,3 +254,25 @@ ClusterPolicy/policy (standard input, document 1): warning: spec.rules.1.pattern
 ";
     assert_eq!(messages, expected);
 }
+
+#[test]
+fn new_name_stays_where_both_stand() {
+    for (input, kept, warning) in [
+        (
+            "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a, karpenter.sh/nodepool: b}, containers: []}}",
+            "karpenter.sh/nodepool: b",
+            "karpenter.sh/provisioner-name said \"a\", and karpenter.sh/nodepool says \"b\": that stays",
+        ),
+        (
+            "{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: p}, spec: {template: {metadata: {labels: {beta.kubernetes.io/arch: arm64, \
+             kubernetes.io/arch: amd64}}, spec: {nodeClassRef: {name: a}, requirements: []}}}}",
+            "kubernetes.io/arch: amd64",
+            "beta.kubernetes.io/arch said \"arm64\", and kubernetes.io/arch says \"amd64\": that stays",
+        ),
+    ] {
+        let output = convert(input, &[]);
+        let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+        assert!(converted.contains(kept), "{converted} {messages}");
+        assert!(messages.contains(warning), "{messages}");
+    }
+}

@@ -253,10 +253,7 @@ pub(super) fn aliases(edit: &mut Edit) {
     }
     for (old, new) in names::LABEL_ALIASES {
         let label = |key: &str| format!("/spec/template/metadata/labels/{}", escaped(key));
-        if let Some(value) = edit.take(&label(old)) {
-            edit.set(&label(new), value);
-            edit.comment(&label(new), format!("was {old}"));
-        }
+        workload::rename(edit, &label(old), &label(new));
     }
 }
 

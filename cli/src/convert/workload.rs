@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{
-    edit::{Edit, escaped},
+    edit::{Edit, escaped, shown},
     leftovers, names,
 };
 
@@ -58,6 +58,31 @@ fn find_pods(value: &Value, at: &str, pods: &mut BTreeSet<String>) {
     }
 }
 
+/// Moves the value of an old field to its new name. Where both stand, the new one stays.
+pub(super) fn rename(edit: &mut Edit, old: &str, new: &str) {
+    let Some(value) = edit.get(old).cloned() else {
+        return;
+    };
+    let name = |field: &str| shown(field.rsplit('/').next().unwrap_or(field));
+    // Before the old field is removed, so that the map of both does not vanish with it.
+    match edit.get(new) {
+        None => {
+            edit.set(new, value);
+            edit.comment(new, format!("was {}", name(old)));
+        }
+        Some(kept) if *kept != value => {
+            let kept = kept.to_string();
+            edit.warn(format!(
+                "{} said {value}, and {} says {kept}: that stays",
+                name(old),
+                name(new)
+            ));
+        }
+        Some(_) => {}
+    }
+    edit.take(old);
+}
+
 /// Renames the annotations below this metadata that protect pods and nodes from disruption.
 pub(super) fn annotations(edit: &mut Edit, metadata: &str) {
     let field = |key: &str| format!("{metadata}/annotations/{}", escaped(key));
@@ -107,12 +132,11 @@ fn tolerations(edit: &mut Edit, list: &str) {
 
 fn node_selector(edit: &mut Edit, selector: &str) {
     let label = |key: &str| format!("{selector}/{}", escaped(key));
-    if let Some(value) = edit.get(&label(names::PROVISIONER_NAME)).cloned() {
-        let new = label(names::NODE_POOL_LABEL);
-        edit.set(&new, value);
-        edit.comment(&new, format!("was {}", names::PROVISIONER_NAME));
-        edit.take(&label(names::PROVISIONER_NAME));
-    }
+    rename(
+        edit,
+        &label(names::PROVISIONER_NAME),
+        &label(names::NODE_POOL_LABEL),
+    );
     for (gone, remedy) in names::GONE_LABELS {
         if edit.get(&label(gone)).is_some() {
             edit.refuse(
