@@ -276,3 +276,36 @@ fn new_name_stays_where_both_stand() {
         assert!(messages.contains(warning), "{messages}");
     }
 }
+
+#[test]
+fn tags_of_old_settings_go_into_node_classes() {
+    let input = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: karpenter-global-settings}
+data:
+  aws.tags: \"{}\"
+  aws.tags.team: x
+  aws.tags.example.com/cost-center: \"42\"
+  aws.nodeNameConvention: resource-name
+  ttlAfterNotRegistered: 15m
+---
+apiVersion: karpenter.k8s.aws/v1alpha1
+kind: AWSNodeTemplate
+metadata: {name: a}
+spec: {instanceProfile: p, subnetSelector: {a: b}, securityGroupSelector: {a: b}}
+";
+    let output = convert(input, &[]);
+    let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{messages}");
+    for tag in ["    example.com/cost-center: \"42\"\n", "    team: x\n"] {
+        assert!(converted.contains(tag), "{converted}");
+    }
+    for warning in [
+        "aws.tags.team: x is among the tags of the EC2NodeClasses",
+        "aws.nodeNameConvention is not needed any more",
+        "ttlAfterNotRegistered is not needed any more",
+    ] {
+        assert!(messages.contains(warning), "{messages}");
+    }
+}

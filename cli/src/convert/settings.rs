@@ -35,7 +35,13 @@ const NOT_NEEDED: &[&str] = &[
     "aws.clusterName",
     "aws.interruptionQueueName",
     "aws.isolatedVPC",
+    "aws.nodeNameConvention",
+    "ttlAfterNotRegistered",
 ];
+/// Prefix of keys that are one tag each, as up to 0.22.
+const TAG: &str = "aws.tags.";
+
+const TAGS: &str = "among the tags of the EC2NodeClasses that are converted together with it";
 
 pub(super) fn is_settings(edit: &Edit) -> bool {
     edit.type_of() == ("v1".to_owned(), "ConfigMap".to_owned())
@@ -50,9 +56,16 @@ impl Settings {
         };
         let text = |key: &str| edit.text_at(&place(key)).filter(|text| !text.is_empty());
         let tags = text("aws.tags").and_then(|tags| serde_json::from_str(tags).ok());
+        let mut tags: BTreeMap<String, String> = tags.unwrap_or_default();
+        let data = edit.get("/data").and_then(Value::as_object);
+        for (key, value) in data.into_iter().flatten() {
+            if let (Some(tag), Some(value)) = (key.strip_prefix(TAG), value.as_str()) {
+                tags.insert(tag.to_owned(), value.to_owned());
+            }
+        }
         Self {
             instance_profile: text("aws.defaultInstanceProfile").map(str::to_owned),
-            tags: tags.unwrap_or_default(),
+            tags,
             is_density_unlimited: text("aws.enableENILimitedPodDensity") == Some("false"),
         }
     }
@@ -102,9 +115,12 @@ fn special(edit: &mut Edit, key: &str, value: &str) {
         ("featureGates.driftEnabled", "true") => {
             edit.warn(format!("{key} is not needed any more: drift is always on"));
         }
+        (tag, _) if tag.strip_prefix(TAG).is_some_and(|tag| !tag.is_empty()) => {
+            edit.warn(format!("{key}: {value} is {TAGS}"));
+        }
         ("aws.tags", _) => match serde_json::from_str::<BTreeMap<String, String>>(value) {
             Ok(_) => edit.warn(format!(
-                "{key}: {value} is among the tags of the EC2NodeClasses that are converted together with it"
+                "{key}: {value} is {TAGS}"
             )),
             Err(_) => edit.refuse(&place(key), value, "expected a JSON object of texts"),
         },
