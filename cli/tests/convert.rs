@@ -309,3 +309,28 @@ spec: {instanceProfile: p, subnetSelector: {a: b}, securityGroupSelector: {a: b}
         assert!(messages.contains(warning), "{messages}");
     }
 }
+
+#[test]
+fn field_of_v1_in_an_older_version_is_refused_as_that() {
+    let input = |field: &str| {
+        format!(
+            "{{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {{name: a}}, spec: {{template: {{spec: {{{field}: 1h, \
+             nodeClassRef: {{name: a}}, requirements: []}}}}}}}}"
+        )
+    };
+    let messages = text(&convert(&input("terminationGracePeriod"), &[]).stderr);
+    assert!(
+        messages.contains(
+            "karpenter.sh/v1beta1 does not have this field, so it had no effect; v1 has it"
+        ),
+        "{messages}"
+    );
+    let messages = text(&convert(&input("terminationGrace"), &[]).stderr);
+    assert!(messages.contains("no version has this field"), "{messages}");
+    let output = convert(&input("terminationGracePeriod"), &["--allow-unknown"]);
+    assert!(output.status.success());
+    assert!(
+        text(&output.stdout)
+            .contains("is left out: karpenter.sh/v1beta1 does not have this field, and v1 does")
+    );
+}
