@@ -334,3 +334,29 @@ fn field_of_v1_in_an_older_version_is_refused_as_that() {
             .contains("is left out: karpenter.sh/v1beta1 does not have this field, and v1 does")
     );
 }
+
+#[test]
+fn list_of_one_kind_is_taken_apart() {
+    let input = "
+apiVersion: karpenter.sh/v1beta1
+kind: NodePoolList
+items:
+- metadata: {name: a} # first
+  spec: {disruption: {consolidationPolicy: WhenUnderutilized}, template: {spec: {nodeClassRef: {name: a}, requirements: []}}}
+- apiVersion: karpenter.sh/v1beta1
+  kind: NodePool
+  metadata: {name: b}
+  spec: {disruption: {consolidationPolicy: WhenUnderutilized}, template: {spec: {nodeClassRef: {name: a}, requirements: []}}}
+";
+    let output = convert(input, &[]);
+    let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{messages}");
+    assert_eq!(
+        converted
+            .matches("apiVersion: karpenter.sh/v1\nkind: NodePool\n")
+            .count(),
+        2,
+        "{converted}"
+    );
+    assert!(converted.contains("# first"), "{converted}");
+}

@@ -114,9 +114,14 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
 }
 
 fn items(place: &str, text: String, object: Value) -> Vec<Source> {
-    let is_list = object.get("kind").and_then(Value::as_str) == Some("List");
+    let kind = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let items = object.get("items").and_then(Value::as_array);
-    let (true, Some(items)) = (is_list, items) else {
+    // A list of one kind, such as NodePoolList: its items may lack the type that it implies.
+    let item_kind = kind.strip_suffix("List");
+    let (Some(item_kind), Some(items)) = (item_kind, items) else {
         return vec![Source::Document(Document {
             place: place.to_owned(),
             text: Some(text),
@@ -126,12 +131,27 @@ fn items(place: &str, text: String, object: Value) -> Vec<Source> {
     };
     let has_comments = list::has_comments(&text);
     let texts = list::texts(&text, items);
+    let version = object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let item = |(number, (object, text)): (usize, (&Value, Option<String>))| {
+        let mut object = object.clone();
+        let mut text = text;
+        if let Some(fields) = object.as_object_mut()
+            && !item_kind.is_empty()
+            && !fields.contains_key("kind")
+            && !fields.contains_key("apiVersion")
+        {
+            fields.insert("apiVersion".to_owned(), version.into());
+            fields.insert("kind".to_owned(), item_kind.into());
+            text = text.map(|text| format!("apiVersion: {version}\nkind: {item_kind}\n{text}"));
+        }
         Source::Document(Document {
             place: format!("{place}, item {}", number + 1),
             loses_comments: text.is_none() && has_comments,
             text,
-            object: object.clone(),
+            object,
         })
     };
     items.iter().zip(texts).enumerate().map(item).collect()
