@@ -360,3 +360,41 @@ items:
     );
     assert!(converted.contains("# first"), "{converted}");
 }
+
+#[test]
+fn templates_are_refused_with_the_command_that_renders_them() {
+    for (input, remedy) in [
+        (
+            "spec:\n  %{ if x }\n  weight: 1\n  %{ endif }\n",
+            "it is a template of Terraform: render it first",
+        ),
+        (
+            "spec: {key: a, values: ${families}}\n",
+            "it is a template of Terraform: render it first",
+        ),
+        (
+            "spec: {{ .Values.spec }}\n",
+            "it is a template of Helm: render it first",
+        ),
+        ("spec: [\n", "it cannot be read"),
+    ] {
+        let output = convert(input, &[]);
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{messages}");
+        assert!(messages.contains(remedy), "{messages}");
+    }
+}
+
+#[test]
+fn restricted_label_is_named() {
+    let input = "{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: a}, spec: {template: {metadata: {labels: {karpenter.sh/team: x}}, \
+                 spec: {nodeClassRef: {name: a}, requirements: []}}}}";
+    let messages = text(&convert(input, &[]).stderr);
+    assert!(
+        messages.contains(
+            "spec.template.metadata.labels.karpenter.sh/team is x: v1 keeps this label for itself"
+        ),
+        "{messages}"
+    );
+    assert!(!messages.contains("is restricted"), "{messages}");
+}

@@ -103,14 +103,27 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 object: place,
                 field: String::new(),
                 value: String::new(),
-                remedy: match api::manifests::is_helm_template(&part) {
-                    true => api::manifests::HELM_TEMPLATE_REMEDY.to_owned(),
-                    false => format!("it cannot be read: {error}"),
+                remedy: match template_remedy(&part) {
+                    Some(remedy) => remedy.to_owned(),
+                    None => format!("it cannot be read: {error}"),
                 },
             })),
         }
     }
     sources
+}
+
+/// Remedy for a text that only becomes manifests; `None` for others.
+fn template_remedy(text: &str) -> Option<&'static str> {
+    const OF_TERRAFORM: &str = "it is a template of Terraform: render it first, with `echo 'templatefile(\"<file>\", {<variables>})' | \
+                                terraform console`, and give what that prints";
+    match text {
+        _ if api::manifests::is_helm_template(text) => {
+            Some(api::manifests::HELM_TEMPLATE_REMEDY)
+        },
+        _ if text.contains("%{") || text.contains("${") => Some(OF_TERRAFORM),
+        _ => None,
+    }
 }
 
 fn items(place: &str, text: String, object: Value) -> Vec<Source> {
