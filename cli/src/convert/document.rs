@@ -118,9 +118,7 @@ fn template_remedy(text: &str) -> Option<&'static str> {
     const OF_TERRAFORM: &str = "it is a template of Terraform: render it first, with `echo 'templatefile(\"<file>\", {<variables>})' | \
                                 terraform console`, and give what that prints";
     match text {
-        _ if api::manifests::is_helm_template(text) => {
-            Some(api::manifests::HELM_TEMPLATE_REMEDY)
-        },
+        _ if api::manifests::is_helm_template(text) => Some(api::manifests::HELM_TEMPLATE_REMEDY),
         _ if text.contains("%{") || text.contains("${") => Some(OF_TERRAFORM),
         _ => None,
     }
