@@ -140,6 +140,7 @@ fn end(now: i64, due: Option<i64>) -> LaneEnd {
         now: at(now),
         due: due.map(at),
         error: None,
+        partial: false,
         full_look: None,
         cursor: None,
     }

@@ -134,10 +134,11 @@ fn release(
     asked: Option<i64>,
     due: Option<i64>,
 ) -> Result<Write, LedgerError> {
-    let failures = if end.error.is_some() {
-        row.number("failures").unwrap_or(0).saturating_add(1)
-    } else {
-        0
+    let failed_before = row.number("failures").unwrap_or(0);
+    let (failures, error) = match &end.error {
+        Some(error) => (failed_before.saturating_add(1), error.as_str()),
+        None if end.partial => (failed_before, row.text("lastError").unwrap_or_default()),
+        None => (0, ""),
     };
     let counter_seen = end.full_look.clone().or_else(|| counter(row));
     let looked_at = if end.full_look.is_some() {
@@ -177,7 +178,7 @@ fn release(
     Ok(write
         .value("me", turn.as_str())
         .value("failures", failures)
-        .value("error", end.error.clone().unwrap_or_default())
+        .value("error", error)
         .value("looked", looked_at.map_or(0, Timestamp::as_millisecond))
         .value("epoch", epoch)
         .value("seq", seq))

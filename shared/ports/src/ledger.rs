@@ -406,6 +406,8 @@ pub struct LaneEnd {
     /// Time of the lane's next turn, if it needs one without a wake.
     pub due: Option<Timestamp>,
     pub error: Option<String>,
+    /// Whether the turn did only part of the lane's work, so that its success proves nothing about earlier failures.
+    pub partial: bool,
     /// The relay counter read before the lists, if this was a full look (docs/protocol.md#l6).
     pub full_look: Option<RelayCounter>,
     /// Position at which the next turn continues.

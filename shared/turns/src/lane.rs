@@ -194,6 +194,7 @@ pub async fn woken(
         now,
         due: report.due,
         error,
+        partial: wake.batch == Batch::Open,
         full_look,
         cursor,
     };

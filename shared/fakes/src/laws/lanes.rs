@@ -149,6 +149,26 @@ pub async fn l2_end_returns_again_and_needs_the_lease(ledger: &dyn Ledger, c: &C
         Some(at(30)),
         "taking the lane returns the due time"
     );
+    let partial = LaneEnd {
+        partial: true,
+        ..end(6, Some(30))
+    };
+    ledger
+        .end_lane(c, lane, &turn("t2"), &partial)
+        .await
+        .unwrap();
+    let Taken::Mine(row) = ledger
+        .take_lane(c, lane, &lease("t2", 60), at(6))
+        .await
+        .unwrap()
+    else {
+        panic!("L2: ending frees the lane")
+    };
+    assert_eq!(
+        (row.failures, row.last_error.as_deref()),
+        (1, Some("no answer")),
+        "L2: the success of a partial turn forgives no failure"
+    );
     ledger
         .end_lane(c, lane, &turn("t2"), &end(7, None))
         .await

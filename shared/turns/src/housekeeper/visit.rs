@@ -126,6 +126,7 @@ pub(super) async fn visit(
         due: again.into_iter().min(),
         full_look: error.is_none().then(|| rest::full_look(beat.as_ref())),
         error,
+        partial: false,
         cursor: None,
     };
     world
