@@ -31,12 +31,19 @@ mod trajectory;
 mod types;
 mod validation;
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
+use api::conditions::types::INITIALIZED;
 use jiff::{SignedDuration, Timestamp};
 use model::{
     NodeClaimName, NodePoolName, Snapshot,
     ledger::{self, Cursor},
+    node_claim::NodeClaim,
+    plan::Target,
+    snapshot::Optimize,
 };
 use scheduling::PrecomputedIndexes;
 
@@ -58,8 +65,8 @@ use self::{
     reschedulable::ReschedulablePods,
 };
 use crate::{
-    decision::Note, inventory::Inventory, provision::planning_context::PlanningContext,
-    share::Share,
+    decision::Note, inventory::Inventory, lifecycle::pod_events::MERGED_WITHIN,
+    provision::planning_context::PlanningContext, share::Share,
 };
 
 /// Reason of a disruption, in the spelling of conditions, events and metrics.
@@ -198,6 +205,36 @@ pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Comma
     at_present(snapshot, |context| {
         Methods::new(&context, &context).validate(proposal)
     })
+}
+
+/// Waiting period of a proposal before it is validated, at most [`VALIDATED_AFTER`]. Empty nodes whose pods have not changed
+/// for that long have been observed long enough already (docs/spec/lifecycle.md#validation).
+pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration {
+    let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
+    if as_upstream || command.method != Method::Emptiness {
+        return VALIDATED_AFTER;
+    }
+    let claims: BTreeMap<&NodeClaimName, &NodeClaim> = snapshot
+        .node_claims
+        .iter()
+        .map(|claim| (&claim.name, claim))
+        .collect();
+    let unchanged_since = |target: &Target| {
+        let claim = claims.get(&target.name)?;
+        match claim.status.last_pod_event {
+            // A later change may not be recorded yet.
+            Some(event) => Some(event + MERGED_WITHIN),
+            None => claim
+                .condition(INITIALIZED)
+                .map(|condition| condition.last_transition),
+        }
+    };
+    let waits = command.delete.iter().map(|target| {
+        let unchanged = unchanged_since(target).map(|since| snapshot.now.duration_since(since));
+        unchanged.map_or(VALIDATED_AFTER, |unchanged| VALIDATED_AFTER - unchanged)
+    });
+    let longest = waits.max().unwrap_or(VALIDATED_AFTER);
+    longest.clamp(SignedDuration::ZERO, VALIDATED_AFTER)
 }
 
 fn at_present<T>(

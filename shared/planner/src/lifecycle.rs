@@ -8,7 +8,7 @@ mod hydration;
 mod initialization;
 mod liveness;
 mod marks;
-mod pod_events;
+pub(crate) mod pod_events;
 mod registration;
 pub(crate) mod repair;
 

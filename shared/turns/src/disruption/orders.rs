@@ -71,7 +71,7 @@ pub(super) async fn propose(
         ..*executor
     };
     let now = turn.world.clock.now();
-    let validate_at = now + planner::VALIDATED_AFTER;
+    let validate_at = now + planner::validation_wait(&observed.snapshot, command);
     let order = order(command, Some(validate_at));
     let actions = plan.actions.iter();
     let delete = actions.filter_map(|planned| planned.action.deletion().cloned());

@@ -27,6 +27,32 @@ fn all_empty_nodes_are_removed_in_one_command() {
 }
 
 #[test]
+fn empty_nodes_that_are_unchanged_for_the_validation_period_are_validated_at_once() {
+    let wait = |unchanged_for: i64, optimize| {
+        let cluster = TestCluster::new().node("a", "small", &[]).with(|snapshot| {
+            snapshot.settings.optimize = optimize;
+            let event = snapshot.now - SignedDuration::from_secs(unchanged_for);
+            snapshot.node_claims[0].status.last_pod_event = Some(event);
+        });
+        let result = disrupt(&cluster.0);
+        validation_wait(&cluster.0, &result.commands[0]).as_secs()
+    };
+    // A change within ten seconds of the recorded one may not be recorded yet.
+    for (unchanged_for, expected) in [(0, 15), (10, 15), (12, 13), (25, 0), (300, 0)] {
+        assert_eq!(
+            wait(unchanged_for, Optimize::Cost),
+            expected,
+            "{unchanged_for} s"
+        );
+        assert_eq!(
+            wait(unchanged_for, Optimize::Upstream),
+            15,
+            "{unchanged_for} s"
+        );
+    }
+}
+
+#[test]
 fn most_expensive_empty_nodes_are_removed_first_under_a_budget() {
     let cluster = TestCluster::new()
         .node("a", "small", &[])
