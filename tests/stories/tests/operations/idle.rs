@@ -30,9 +30,9 @@ async fn idle_minute_is_one_sweep_that_reads_the_ledger_and_sends_no_wake() {
     }
     let calls: Vec<&str> = quietest.unwrap_or_default().into_keys().collect();
     let together = [
+        "cluster_summaries",
         "clusters",
         "entries",
-        "cluster_summaries",
         "renew_prices",
         "troubles",
     ];
