@@ -1,11 +1,14 @@
 //! Conversion of pods, and of pod templates to the pods they create.
 
+use std::collections::BTreeMap;
+
 use model::{
     PodKey,
     pod::{
         Deletion, HostPort, NodeAffinity, NodeInclusionPolicy, Owner, Pod, PodAffinity,
         PodAffinityTerm, PodPhase, PodShape, PodVolume, TopologySpread, WhenUnsatisfiable,
     },
+    selector::{LabelExpression, LabelOperator, LabelSelector},
     taint::{TaintEffect, Toleration, TolerationOperator},
 };
 
@@ -35,8 +38,8 @@ impl From<kubernetes::Pod> for Pod {
         let (requests, limits) = pod_requests(&spec, &status, &mut problem);
         let resource_claims = !spec.resource_claims.is_empty()
             || containers(&spec).any(|container| !container.resources.claims.is_empty());
+        let host_ports = host_ports(&spec);
         let claims = devices::of_pod(spec.resource_claims, &status.resource_claim_statuses);
-        let host_ports = host_ports(&spec.containers);
         let affinity = spec.affinity.unwrap_or_default();
         let condition = |kind: &str| {
             status
@@ -57,8 +60,11 @@ impl From<kubernetes::Pod> for Pod {
             device_claims: claims,
             node_selector: spec.node_selector,
             node_affinity: node_affinity(affinity.node_affinity.unwrap_or_default(), &mut problem),
-            pod_affinity: pod_affinity(affinity.pod_affinity.unwrap_or_default()),
-            pod_anti_affinity: pod_affinity(affinity.pod_anti_affinity.unwrap_or_default()),
+            pod_affinity: pod_affinity(affinity.pod_affinity.unwrap_or_default(), &metadata.labels),
+            pod_anti_affinity: pod_affinity(
+                affinity.pod_anti_affinity.unwrap_or_default(),
+                &metadata.labels,
+            ),
             topology_spread: spec
                 .topology_spread_constraints
                 .into_iter()
@@ -179,10 +185,16 @@ fn owner(references: Vec<OwnerReference>) -> Option<Owner> {
     })
 }
 
-/// Host ports of ordinary containers only, as in Karpenter (docs/spec/scheduling.md#host-ports).
-fn host_ports(containers: &[kubernetes::Container]) -> Vec<HostPort> {
-    let ports = containers.iter().flat_map(|container| &container.ports);
-    ports
+/// Host ports of the containers that run as long as the pod: ordinary containers and sidecars, as in kube-scheduler
+/// (docs/spec/scheduling.md#host-ports).
+fn host_ports(spec: &kubernetes::PodSpec) -> Vec<HostPort> {
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+    let running = spec.containers.iter().chain(sidecars);
+    running
+        .flat_map(|container| &container.ports)
         .filter_map(|port| {
             Some(HostPort {
                 port: port.host_port.filter(|port| *port != 0)?,
@@ -233,29 +245,75 @@ fn node_affinity(
     }
 }
 
-fn pod_affinity(affinity: kubernetes::PodAffinity) -> PodAffinity {
+fn pod_affinity(
+    affinity: kubernetes::PodAffinity,
+    labels: &BTreeMap<String, String>,
+) -> PodAffinity {
     PodAffinity {
         required: affinity
             .required
             .into_iter()
-            .map(pod_affinity_term)
+            .map(|term| pod_affinity_term(term, labels))
             .collect(),
         preferred: affinity
             .preferred
             .into_iter()
-            .map(|term| (term.weight, pod_affinity_term(term.pod_affinity_term)))
+            .map(|term| {
+                (
+                    term.weight,
+                    pod_affinity_term(term.pod_affinity_term, labels),
+                )
+            })
             .collect(),
     }
 }
 
-fn pod_affinity_term(term: kubernetes::PodAffinityTerm) -> PodAffinityTerm {
+fn pod_affinity_term(
+    term: kubernetes::PodAffinityTerm,
+    labels: &BTreeMap<String, String>,
+) -> PodAffinityTerm {
+    let selector = term.label_selector.and_then(label_selector);
+    let selector = selector.map(|mut selector| {
+        let (same, other) = (&term.match_label_keys, &term.mismatch_label_keys);
+        merge_label_keys(&mut selector, same, LabelOperator::In, labels);
+        merge_label_keys(&mut selector, other, LabelOperator::NotIn, labels);
+        selector
+    });
     PodAffinityTerm {
         topology_key: term.topology_key,
-        selector: term.label_selector.and_then(label_selector),
+        selector,
         namespaces: term.namespaces,
         namespace_selector: term.namespace_selector.and_then(label_selector),
         match_label_keys: term.match_label_keys,
         mismatch_label_keys: term.mismatch_label_keys,
+    }
+}
+
+/// Adds the pod's own values of these labels to the selector, as the API server does when the pod is created
+/// (docs/spec/scheduling.md#pod-affinity). The selector of a pod that was read from a cluster contains them already, and
+/// stays as it is even if the pod's labels have changed since.
+fn merge_label_keys(
+    selector: &mut LabelSelector,
+    keys: &[String],
+    operator: LabelOperator,
+    labels: &BTreeMap<String, String>,
+) {
+    for key in keys {
+        let Some(value) = labels.get(key) else {
+            continue;
+        };
+        let is_merged = selector.match_expressions.iter().any(|expression| {
+            expression.key == *key
+                && expression.operator == operator
+                && expression.values.len() == 1
+        });
+        if !is_merged {
+            selector.match_expressions.push(LabelExpression {
+                key: key.clone(),
+                operator,
+                values: vec![value.clone()],
+            });
+        }
     }
 }
 

@@ -248,6 +248,67 @@ mod pods {
     }
 
     #[test]
+    fn sidecars_occupy_host_ports_and_other_init_containers_do_not() {
+        let container = |name: &str, port: u16, restart_policy: Option<&str>| json!({ "name": name, "ports": [{ "hostPort": port }], "restartPolicy": restart_policy });
+        let pod = pod(json!({
+            "containers": [container("app", 80, None)],
+            "initContainers": [container("proxy", 8080, Some("Always")), container("setup", 9090, None)],
+        }));
+        let ports: Vec<i32> = pod.host_ports.iter().map(|port| port.port).collect();
+        assert_eq!(ports, [80, 8080]);
+    }
+
+    #[test]
+    fn label_keys_of_pod_affinity_are_merged_into_the_selector() {
+        let term = |expressions: Value| {
+            json!({
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": { "matchExpressions": expressions },
+                "matchLabelKeys": ["app", "absent"],
+                "mismatchLabelKeys": ["tenant"],
+            })
+        };
+        let with = |tenant: &str, expressions: Value| {
+            let rules = json!({
+                "requiredDuringSchedulingIgnoredDuringExecution": [term(expressions.clone())],
+                "preferredDuringSchedulingIgnoredDuringExecution":
+                    [{ "weight": 1, "podAffinityTerm": term(expressions) }],
+            });
+            pod_with(json!({
+                "metadata": { "name": "a", "labels": { "app": "web", "tenant": tenant } },
+                "spec": {
+                    "containers": [container("1")],
+                    "affinity": { "podAffinity": rules, "podAntiAffinity": rules },
+                },
+            }))
+        };
+        let exists = json!({ "key": "tenant", "operator": "Exists" });
+        let merged = json!([
+            exists,
+            { "key": "app", "operator": "In", "values": ["web"] },
+            { "key": "tenant", "operator": "NotIn", "values": ["a"] },
+        ]);
+        let selectors = |pod: &Pod| {
+            let rules = [&pod.pod_affinity, &pod.pod_anti_affinity];
+            let terms = rules.into_iter().flat_map(|rules| {
+                let preferred = rules.preferred.iter().map(|(_, term)| term);
+                rules.required.iter().chain(preferred)
+            });
+            let selectors = terms.map(|term| term.selector.clone().unwrap());
+            selectors.collect::<Vec<_>>()
+        };
+        let expected = super::super::selector::label_selector(
+            serde_json::from_value(json!({ "matchExpressions": merged })).unwrap(),
+        );
+        let expected = vec![expected.unwrap(); 4];
+        assert_eq!(selectors(&with("a", json!([exists]))), expected);
+        // The API server has merged the pods of a cluster, and does not follow later changes of their labels.
+        for tenant in ["a", "changed"] {
+            assert_eq!(selectors(&with(tenant, merged.clone())), expected);
+        }
+    }
+
+    #[test]
     fn daemon_set_pod_is_recognized_without_controller_flag() {
         let owned = |kind: &str, api_version: &str| {
             pod_with(json!({
