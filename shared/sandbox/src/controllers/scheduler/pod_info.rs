@@ -382,9 +382,14 @@ pub(super) fn effect(text: &str) -> Option<TaintEffect> {
     }
 }
 
+/// Host ports of ordinary containers and sidecars.
 fn ports(spec: &Value) -> BTreeSet<HostPort> {
+    let sidecars = json::items(spec, &["initContainers"])
+        .iter()
+        .filter(|container| json::text(container, &["restartPolicy"]) == "Always");
     json::items(spec, &["containers"])
         .iter()
+        .chain(sidecars)
         .flat_map(|container| json::items(container, &["ports"]))
         .filter_map(|port| {
             Some(HostPort {
