@@ -111,6 +111,25 @@ fn drift_rank(candidate: &Candidate<'_>) -> Drifted {
     }
 }
 
+/// Message about a static node that is kept because its NodePool scales down first.
+pub(super) const SURPLUS: &str = "its static NodePool has more nodes than replicas";
+
+/// Why a drifted node of a static NodePool would be kept, as far as the other nodes and the NodePool's limit decide.
+pub(super) fn obstacle_of_static(
+    context: &DisruptionContext<'_>,
+    candidate: &Candidate<'_>,
+    budgets: &Budgets,
+) -> Option<String> {
+    let reason_and_method = (Reason::Drifted, Method::StaticDrift);
+    match room(context, candidate.pool) {
+        Room::Surplus => Some(SURPLUS.to_owned()),
+        Room::For(0) => {
+            terminate_first::of_static(context, reason_and_method, candidate, budgets).err()
+        }
+        Room::For(_) => None,
+    }
+}
+
 /// Returns commands for as many nodes per static NodePool as its budgets and its limit on nodes allow, each with one
 /// replacement. At the limit, nodes are terminated ahead of their replacement or reported as blocked.
 pub(super) fn choose_static<'a>(

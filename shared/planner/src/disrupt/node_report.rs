@@ -1,7 +1,8 @@
 //! Explains each node by itself: whether it may be disrupted, which nodes would run its pods and what that saves, or which pod,
 //! budget, price or constraint keeps it.
 
-use api::conditions::types::CONSOLIDATABLE;
+use std::collections::BTreeSet;
+
 use model::{
     NanosPerHour, NodePoolName, labels::NODE_POOL, node_pool::ConsolidateAfter,
     plan::ExpectedOffering,
@@ -14,7 +15,7 @@ use super::{
     candidates::{Candidate, Candidates, Class, instance_type_of, name_of},
     consolidation::{judge_simulation, may_consolidate},
     context::DisruptionContext,
-    cost, drift, price,
+    drift, emptiness, price,
     repair::{self, UnhealthyNodes},
     simulate::DestinationPolicy,
     types,
@@ -56,10 +57,16 @@ pub(super) fn of_all(context: &DisruptionContext<'_>) -> Vec<NodeReport> {
     });
     let evidence = FailureEvidence::new(context.snapshot);
     let budgets = AllBudgets::new(context);
+    let is_empty = |candidate: &Candidate<'_>| emptiness::applies_to(candidate) == Ok(true);
+    let expected_by_pods = match eventual.all.iter().any(is_empty) {
+        true => emptiness::nodes_expected_by_pods(context),
+        false => BTreeSet::new(),
+    };
     let of_candidates = eventual.all.iter().map(|candidate| {
         let name = candidate.node.name.as_str();
         let mut blocked = graceful.blocked.iter();
-        let mut report = report_on(context, candidate, &budgets);
+        let is_expected = expected_by_pods.contains(&candidate.index);
+        let mut report = report_on(context, candidate, &budgets, is_expected);
         // Drift disrupts nodes with blocking pods, too.
         if report.reason != Some(Reason::Drifted)
             && let Some(blocked) = blocked.find(|blocked| blocked.node == name)
@@ -116,10 +123,9 @@ fn of_repair(
                 .collect(),
             saving: command.savings,
         });
-        let is_surplus = || "its static NodePool has more nodes than replicas".to_owned();
         let kept = match &decided {
             Ok(Some(_)) => None,
-            Ok(None) => Some(is_surplus()),
+            Ok(None) => Some(drift::SURPLUS.to_owned()),
             Err(why) => Some(why.clone()),
         };
         NodeReport {
@@ -201,6 +207,7 @@ fn report_on<'a>(
     context: &DisruptionContext<'a>,
     candidate: &Candidate<'a>,
     budgets: &AllBudgets,
+    is_expected_by_pods: bool,
 ) -> NodeReport {
     let mut report = NodeReport {
         node: candidate.node.name.to_string(),
@@ -209,13 +216,13 @@ fn report_on<'a>(
         alternative: None,
         kept: None,
     };
-    let is_dynamic = candidate.pool.replicas.is_none();
-    let is_consolidatable = candidate.claim.is_true(CONSOLIDATABLE);
-    if is_dynamic && is_consolidatable && cost::is_empty(candidate.cost) {
+    let is_empty = emptiness::applies_to(candidate) == Ok(true);
+    if is_empty && !is_expected_by_pods {
         report.reason = Some(Reason::Empty);
         report.alternative = Some(alternative(context, candidate, &[]));
     } else if drift::applies_to_static(candidate) {
         report.reason = Some(Reason::Drifted);
+        report.kept = drift::obstacle_of_static(context, candidate, &budgets.drifted);
     } else if drift::applies_to(candidate) {
         let simulation = context.simulate(&[candidate], DestinationPolicy::Drift);
         report.reason = Some(Reason::Drifted);
@@ -226,6 +233,9 @@ fn report_on<'a>(
             // The node would be terminated ahead of its replacement.
             report.kept = None;
         }
+    } else if is_empty {
+        report.reason = Some(Reason::Empty);
+        report.kept = Some("Pending pods are expected to run on the node".to_owned());
     } else {
         consolidation(context, candidate, &mut report);
     }

@@ -110,3 +110,63 @@ fn node_with_blocking_pods_is_reported_as_removable_only_for_drift() {
     let guarded = kept(false).unwrap_or_default();
     assert!(guarded.starts_with("Pdb prevents"), "{guarded}");
 }
+
+#[test]
+fn empty_node_of_a_pool_without_consolidation_is_kept() {
+    let cluster = TestCluster::new()
+        .node("drifted", "small", &[])
+        .node("empty", "small", &[])
+        .with(|snapshot| {
+            snapshot.node_pools[0].disruption.consolidate_after = ConsolidateAfter::Never;
+            drift(snapshot, "drifted-claim", 1);
+        });
+    assert_eq!(cluster.removes(), ["drifted"]);
+    assert_eq!(
+        summaries(&cluster),
+        [
+            "drifted: Drifted for [] saving 0.1000",
+            "empty: -; NodePool \"default\" has consolidation disabled",
+        ]
+    );
+}
+
+#[test]
+fn empty_node_that_pending_pods_are_expected_on_is_kept() {
+    let cluster = TestCluster::new().node("n", "small", &[]).with(|snapshot| {
+        let mut pending = pod("web", 1_000, "");
+        (pending.node_name, pending.unschedulable) = (None, true);
+        snapshot.pods.push(pending);
+        snapshot.settings.optimize = Optimize::Cost;
+    });
+    assert!(cluster.removes().is_empty());
+    assert_eq!(
+        summaries(&cluster),
+        ["n: Empty; Pending pods are expected to run on the node"]
+    );
+}
+
+#[test]
+fn drifted_static_node_is_kept_if_its_replacement_exceeds_the_limit() {
+    let cluster = |replicas: u32, limit: i64| {
+        TestCluster::new()
+            .node("n", "small", &[1_000])
+            .with(|snapshot| {
+                snapshot.node_pools[0].replicas = Some(replicas.into());
+                snapshot.node_pools[0].limits = Resources::from([("nodes", limit)]);
+                drift(snapshot, "n-claim", 1);
+            })
+    };
+    assert_eq!(summaries(&cluster(1, 2)), ["n: Drifted"]);
+    let at_limit = cluster(1, 1);
+    assert!(at_limit.removes().is_empty());
+    assert_eq!(
+        summaries(&at_limit),
+        ["n: Drifted; static NodePool is at its node limit and cannot stage a replacement"]
+    );
+    let surplus = cluster(0, 2);
+    assert!(surplus.removes().is_empty());
+    assert_eq!(
+        summaries(&surplus),
+        ["n: Drifted; its static NodePool has more nodes than replicas"]
+    );
+}
