@@ -272,8 +272,12 @@ fn no_pool(snapshot: &Snapshot) -> String {
     }
     let pools = snapshot.node_pools.iter();
     let fixed = pools.filter_map(|pool| Some((&pool.name, pool.replicas?)));
+    let keeps_replicas = snapshot.settings.feature_gates.get("StaticCapacity") == Some(&true);
     let fixed: Vec<String> = fixed
-        .map(|(name, replicas)| format!("{name}: static, keeps {}", counted(replicas, "node")))
+        .map(|(name, replicas)| match keeps_replicas {
+            true => format!("{name}: static, keeps {}", counted(replicas, "node")),
+            false => format!("{name}: static, and feature gate StaticCapacity is off"),
+        })
         .collect();
     match fixed.is_empty() {
         true => "there is no NodePool that launches nodes for pods".to_owned(),
