@@ -240,6 +240,22 @@ fn node_pool_without_matching_instance_types_is_reported() {
 }
 
 #[test]
+fn contradicting_bounds_of_a_node_pool_are_both_named() {
+    let bound = |operator: &str, value: &str| {
+        format!(
+            "{{key: karpenter.k8s.aws/instance-generation, operator: {operator}, values: [\"{value}\"]}}"
+        )
+    };
+    let requirements = format!("[{}, {}]", bound("Gt", "7"), bound("Lt", "6"));
+    let pod = invalid_pod("1", "  nodeSelector: {karpenter.sh/nodepool: never}");
+    let invalid = format!("{}{pod}", node_pool("never", &requirements));
+    assert_reported(
+        &invalid,
+        "requires karpenter.k8s.aws/instance-generation >=8, karpenter.k8s.aws/instance-generation <=5, which no instance type has together",
+    );
+}
+
+#[test]
 fn every_reason_of_a_thousand_node_pools_is_reported() {
     let pools: String = (0..1_000)
         .map(|n| node_pool(&format!("pool-{n:03}"), "[]"))

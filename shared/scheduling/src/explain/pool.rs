@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{
     requirement::{Requirement, Requirements},
+    selector::NodeSelectorRequirement,
     spelling::nearest_value,
 };
 
@@ -37,6 +38,11 @@ pub(super) fn nothing_to_make(at: usize, context: &mut PlacementContext<'_>) -> 
         let entries = algebra.set(set);
         match irreconcilable(&entries, &[], catalog, algebra).as_deref() {
             Some([(key, req)]) => {
+                let own = of_key(pool.requirements, algebra.text(*key));
+                let both = algebra.req(*req);
+                if own.len() > 1 && !both.complement && both.values.is_empty() {
+                    return Reason::NoTypeHasAll(own);
+                }
                 return no_type_has(to_requirement(*key, *req, algebra), *key, catalog, algebra);
             }
             Some(several) => {
@@ -55,6 +61,13 @@ pub(super) fn nothing_to_make(at: usize, context: &mut PlacementContext<'_>) -> 
         }
     }
     Reason::NoTypes
+}
+
+/// Requirements of a label, each by itself.
+fn of_key(requirements: &[NodeSelectorRequirement], key: &str) -> Vec<Requirement> {
+    let single = |entry| Requirements::from_selector([entry]).0.into_values();
+    let all = requirements.iter().flat_map(single);
+    all.filter(|requirement| requirement.key == key).collect()
 }
 
 /// Reason for a single requirement of the NodePool that leaves no type.
