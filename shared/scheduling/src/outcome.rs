@@ -121,10 +121,7 @@ pub(crate) fn explain_unplaced(
             .or_insert_with(|| explain::reasons(solver, shape));
         let reasons = match failure {
             Failure::NoRoom => reasons.clone(),
-            Failure::Deferred => {
-                let pools = reasons.iter().map(|(pool, _)| *pool);
-                pools.map(|pool| (pool, Reason::Reservation)).collect()
-            }
+            Failure::Deferred => deferred(reasons),
             Failure::Postponed => vec![(None, Reason::NextRound)],
         };
         unplaced.push(Unplaced {
@@ -134,6 +131,24 @@ pub(crate) fn explain_unplaced(
         });
     }
     unplaced
+}
+
+/// Reasons of a pod that waits for reservations: the first NodePool that could use one defers those behind it.
+fn deferred(reasons: &[(Option<usize>, Reason)]) -> Vec<(Option<usize>, Reason)> {
+    let is_known = reasons
+        .iter()
+        .any(|(_, reason)| *reason == Reason::Reservation);
+    let reasons = reasons.iter().map(|(pool, reason)| {
+        let reason = if !is_known {
+            Reason::Reservation
+        } else if *reason == Reason::NextRound {
+            Reason::ReservationFirst
+        } else {
+            reason.clone()
+        };
+        (*pool, reason)
+    });
+    reasons.collect()
 }
 
 pub(crate) fn build_result(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> SolveResult {

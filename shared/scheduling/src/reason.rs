@@ -116,8 +116,10 @@ pub enum Reason {
         /// Smallest amount that a suitable type counts.
         least: i64,
     },
-    /// The pod waits for a reservation until the next round.
+    /// New nodes of this round hold every instance of the reservations that the pod could use.
     Reservation,
+    /// The pod would fit now, but a NodePool that comes first has [`Self::Reservation`].
+    ReservationFirst,
     /// The pod would fit now; it was tried earlier in the round.
     NextRound,
 }
@@ -317,7 +319,12 @@ impl fmt::Display for Reason {
                     "its limit leaves {left} {name}, the smallest suitable type has {least}"
                 )
             }
-            Self::Reservation => f.write_str("deferred: waits for a capacity reservation"),
+            Self::Reservation => f.write_str(
+                "deferred to the next turn: new nodes of this turn hold every instance of its capacity reservations",
+            ),
+            Self::ReservationFirst => f.write_str(
+                "deferred to the next turn: a NodePool comes first whose capacity reservations new nodes of this turn hold",
+            ),
             Self::NextRound => f.write_str("deferred: to be tried again"),
         }
     }
