@@ -23,7 +23,10 @@ use aws_rules::instance_types::Sharing;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 pub(crate) use model::counted;
-use model::{Plan, PodKey, Snapshot, pod::TopologySpread};
+use model::{
+    Plan, PodKey, Snapshot,
+    pod::{PodPhase, TopologySpread},
+};
 
 use crate::{
     admission, classes, cluster,
@@ -187,6 +190,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for note in protection::notes(&snapshot) {
         eprintln!("whittle: {note}");
     }
+    if let Some(note) = gated(&snapshot).filter(|_| !arguments.disruption) {
+        eprintln!("whittle: {note}");
+    }
     let mut out = std::io::stdout().lock();
     if arguments.disruption {
         let (pass, nodes) = (
@@ -273,6 +279,42 @@ fn kinds(manifests: &Manifests) -> Option<String> {
         })
         .collect();
     (!kinds.is_empty()).then(|| kinds.join(", "))
+}
+
+/// Names the pods that wait for their scheduling gates, for which nothing is planned.
+fn gated(snapshot: &Snapshot) -> Option<String> {
+    let pods = snapshot.pods.iter().filter(|pod| {
+        let is_pending = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
+        is_pending && pod.deletion.is_none() && !pod.scheduling_gates.is_empty()
+    });
+    let names: Vec<String> = pods.map(|pod| pod.key.to_string()).collect();
+    let are = match names.len() {
+        0 => return None,
+        1 => "is held back by its",
+        _ => "are held back by their",
+    };
+    Some(format!(
+        "{} {are} scheduling gates: {}",
+        counted(names.len(), "pod"),
+        listed(&names)
+    ))
+}
+
+/// Upper bound on listed names; the others are counted.
+const NAMES_SHOWN: usize = 5;
+
+/// The first names, and the number of the others.
+fn listed(names: &[impl AsRef<str>]) -> String {
+    let mut shown: Vec<String> = names
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|name| name.as_ref().to_owned())
+        .collect();
+    let more = names.len().saturating_sub(NAMES_SHOWN);
+    if more > 0 {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join(", ")
 }
 
 /// Hints about pending pods that require what no node has.

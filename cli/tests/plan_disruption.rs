@@ -283,6 +283,12 @@ fn expired_node_is_disrupted_despite_do_not_disrupt() {
         text.contains("old  $0.3862/h  goes, because it is older than its expireAfter of 1h; otherwise: stays: Pod has"),
         "{text}"
     );
+    assert!(
+        text.starts_with(
+            "1 node would go because of expireAfter: old\nNo other node would go now.\n"
+        ),
+        "{text}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use planner::{Alternative, DisruptionResult, NodeReport, Reason};
 use serde_json::{Value, json};
 
 use super::{
-    counted,
+    counted, listed,
     parts::{self, Parts},
 };
 use crate::decision;
@@ -94,8 +94,17 @@ pub(super) fn text(
     let pools = pools(snapshot);
     let (unmanaged, expired) = (unmanaged(snapshot), expired(snapshot));
     let mut text = String::new();
+    if !expired.is_empty() {
+        let number = counted(expired.len(), "node");
+        let names: Vec<&str> = expired.keys().map(String::as_str).collect();
+        let names = listed(&names);
+        let _ = writeln!(text, "{number} would go because of expireAfter: {names}");
+    }
     if pass.commands.is_empty() {
-        text.push_str("No node would go now.\n");
+        text.push_str(match expired.is_empty() {
+            true => "No node would go now.\n",
+            false => "No other node would go now.\n",
+        });
     } else {
         let gone: usize = pass
             .commands

@@ -8,7 +8,7 @@ use model::{
     resources::{PODS, amount_text},
 };
 
-use super::{counted, parts::Parts};
+use super::{counted, listed, parts::Parts};
 
 /// Renders a plan, after the `fixed` nodes of static NodePools; with price parts where the snapshot is given.
 pub(super) fn of(
@@ -168,17 +168,7 @@ fn alike<'p>(
     groups
 }
 
-const NAMES_SHOWN: usize = 5;
-
 fn names(pods: &[&PodRef]) -> String {
-    let mut shown: Vec<String> = pods
-        .iter()
-        .take(NAMES_SHOWN)
-        .map(|pod| pod.key.to_string())
-        .collect();
-    let more = pods.len().saturating_sub(NAMES_SHOWN);
-    if more > 0 {
-        shown.push(format!("and {more} more"));
-    }
-    shown.join(", ")
+    let names: Vec<String> = pods.iter().map(|pod| pod.key.to_string()).collect();
+    listed(&names)
 }
