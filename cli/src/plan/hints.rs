@@ -59,11 +59,11 @@ impl KnownLabels {
                 }
             }
         }
-        // Nodes of neither kind are launched here, and the name of a reservation is not a misspelling.
+        // Values that are spelled correctly, even if no instance type of these NodePools has them.
         values
             .entry(OS.to_owned())
             .or_default()
-            .insert("windows".to_owned());
+            .extend(["linux", "windows"].map(str::to_owned));
         let reserved = values.entry(label::CAPACITY_TYPE.to_owned()).or_default();
         reserved.extend(["on-demand", "reserved", "spot"].map(str::to_owned));
         Self {
