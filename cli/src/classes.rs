@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use api::{
     DeviceSettings, EC2NodeClass,
-    karpenter::{AmiFamily, EC2NodeClassSpec, NodePool},
+    karpenter::{AmiFamily, EC2NodeClassSpec, NodeClassReference},
     manifests::Object,
     meta::ObjectMeta,
     names::group,
@@ -14,7 +14,7 @@ use aws_rules::{
     instance_types::{self, Sharing},
     prices,
 };
-use model::{InstanceType, NanosPerHour, Snapshot, snapshot::Settings};
+use model::{InstanceType, NanosPerHour, Snapshot, snapshot::Settings, spelling};
 
 use crate::live;
 
@@ -25,23 +25,46 @@ pub(crate) fn without_other_providers(objects: &mut Vec<Object>) -> Vec<String> 
         let Object::NodePool(pool) = object else {
             return true;
         };
-        let NodePool { metadata, spec, .. } = &**pool;
-        let reference = &spec.template.spec.node_class_ref;
-        let is_ours = reference.group == group::KARPENTER_AWS;
+        let reference = &pool.spec.template.spec.node_class_ref;
+        let is_ours = reference.is_ec2();
         if !is_ours {
-            let whose = match reference.group.as_str() {
-                "eks.amazonaws.com" => "EKS Auto Mode",
-                "karpenter.azure.com" => "Azure",
-                _ => "another provider",
-            };
             notes.push(format!(
-                "NodePool {} is left alone: its nodeClassRef is to {} of group {}, and {whose} looks after it",
-                metadata.name, reference.kind, reference.group
+                "NodePool {} is left alone: its nodeClassRef is to {} of group {}{}",
+                pool.metadata.name,
+                reference.kind,
+                reference.group,
+                owner_of_class(reference)
             ));
         }
         is_ours
     });
     notes
+}
+
+/// Who provides nodes for a nodeClassRef that is not to an EC2NodeClass, or the reference that was probably meant.
+fn owner_of_class(reference: &NodeClassReference) -> String {
+    const KIND: &str = "EC2NodeClass";
+    let whose = match reference.group.as_str() {
+        "eks.amazonaws.com" => "EKS Auto Mode",
+        "karpenter.azure.com" => "Azure",
+        group => {
+            let is_group = group == group::KARPENTER_AWS;
+            let is_near = |word: &str, known| spelling::nearest(word, [known]).is_some();
+            // Providers name their groups and kinds alike, so one of both has to be right.
+            let is_misspelt = match is_group {
+                true => is_near(&reference.kind, KIND),
+                false => reference.kind == KIND && is_near(group, group::KARPENTER_AWS),
+            };
+            return if is_misspelt {
+                format!(" (did you mean {KIND} of group {}?)", group::KARPENTER_AWS)
+            } else if is_group {
+                format!(", and the only kind of this group is {KIND}")
+            } else {
+                ", and another provider looks after it".to_owned()
+            };
+        }
+    };
+    format!(", and {whose} looks after it")
 }
 
 /// The EC2NodeClasses among the manifests, by name.

@@ -245,6 +245,90 @@ fn node_pools_of_other_providers_are_ignored() {
 }
 
 #[test]
+fn node_pools_of_unknown_node_class_kinds_are_ignored() {
+    let with = |group: &str, kind: &str| {
+        let pool = pool("web", "").replace(
+            "group: karpenter.k8s.aws, kind: EC2NodeClass",
+            &format!("group: {group}, kind: {kind}"),
+        );
+        let output = plan(&format!("{pool}{}", deployment(1, SMALL)));
+        output.stdout_starts_with("Nothing to launch");
+        output
+    };
+    let start = "NodePool web is left alone: its nodeClassRef is to";
+    let meant = "(did you mean EC2NodeClass of group karpenter.k8s.aws?)";
+    with("karpenter.k8s.aws", "EC2NodeClas").stderr_contains(&format!(
+        "{start} EC2NodeClas of group karpenter.k8s.aws {meant}"
+    ));
+    with("karpenter.k8s.was", "EC2NodeClass").stderr_contains(&format!(
+        "{start} EC2NodeClass of group karpenter.k8s.was {meant}"
+    ));
+    with("karpenter.k8s.aws", "Provider").stderr_contains(&format!(
+        "{start} Provider of group karpenter.k8s.aws, and the only kind of this group is EC2NodeClass"
+    ));
+    with("karpenter.k8s.gcp", "GCENodeClass").stderr_contains(&format!(
+        "{start} GCENodeClass of group karpenter.k8s.gcp, and another provider looks after it"
+    ));
+}
+
+#[test]
+fn pods_held_back_by_scheduling_gates_are_named() {
+    let gated = SMALL.replace(
+        "{containers",
+        "{schedulingGates: [{name: quota}], containers",
+    );
+    let output = plan(&web(&deployment(1, &gated)));
+    output.stdout_starts_with("Nothing to launch");
+    output.stderr_contains("1 pod is held back by its scheduling gates: default/web-0\n");
+    plan(&web(&deployment(7, &gated))).stderr_contains(
+        "7 pods are held back by their scheduling gates: default/web-0, default/web-1, default/web-2, default/web-3, default/web-4, and 2 more\n",
+    );
+}
+
+#[test]
+fn operating_systems_of_other_node_classes_are_known_values() {
+    let class = class("web", "").replace("al2023@latest", "windows2022@latest");
+    let linux = SMALL.replace(
+        "{containers",
+        "{nodeSelector: {kubernetes.io/os: linux}, containers",
+    );
+    let output = plan(&web(&format!("{class}{}", deployment(1, &linux))));
+    output.stdout_starts_with("Nothing to launch");
+    assert!(
+        output.stdout.contains("wants kubernetes.io/os In [linux]")
+            && !output.stdout.contains("no instance type has this value"),
+        "{}",
+        output.stdout
+    );
+}
+
+#[test]
+fn pods_that_wait_for_sidecars_with_the_same_host_port_get_a_node_each() {
+    let pod = "{containers: [{name: main, image: app}], initContainers: [{name: proxy, image: app, restartPolicy: Always, ports: [{containerPort: 80, hostPort: 8080}]}]}";
+    plan(&web(&deployment(2, pod))).stdout_starts_with("2 nodes to launch for 2 pods");
+    let once = pod.replace("restartPolicy: Always, ", "");
+    plan(&web(&deployment(2, &once))).stdout_starts_with("1 node to launch for 2 pods");
+}
+
+#[test]
+fn anti_affinity_to_other_values_of_a_label_lets_equal_pods_share_a_node() {
+    let tenant = |name: &str| {
+        let term = "{topologyKey: kubernetes.io/hostname, mismatchLabelKeys: [tenant], labelSelector: {matchExpressions: [{key: tenant, operator: Exists}]}}";
+        let affinity = format!(
+            "affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}"
+        );
+        let pod = SMALL.replace("{containers", &format!("{{{affinity}, containers"));
+        let labels = format!("app: web, tenant: {name}");
+        deployment(2, &pod).replace("app: web", &labels).replace(
+            "metadata: {name: web}",
+            &format!("metadata: {{name: {name}}}"),
+        )
+    };
+    let manifests = web(&format!("{}{}", tenant("a"), tenant("b")));
+    plan(&manifests).stdout_starts_with("2 nodes to launch for 4 pods");
+}
+
+#[test]
 fn directories_are_read_recursively() {
     let folder = tempfile::tempdir().unwrap();
     let apps = folder.path().join("apps/web");
@@ -481,6 +565,23 @@ fn do_not_disrupt_annotations_without_effect_are_reported() {
     }
     for text in ["\"true\"", "\"1h30m\"", "\"false\""] {
         let output = plan(&web(&pod(text)));
+        assert!(
+            !output.stderr.contains("protects nothing"),
+            "{}",
+            output.stderr
+        );
+    }
+    for old in ["do-not-evict", "do-not-consolidate"] {
+        let of_old = pod("\"true\"").replace("do-not-disrupt", old);
+        let note = format!(
+            "pod default/a: annotation karpenter.sh/{old} protects nothing: Karpenter v1 expects karpenter.sh/do-not-disrupt: \"true\""
+        );
+        plan(&web(&of_old)).stderr_contains(&note);
+        let beside = of_old.replace(
+            "annotations: {",
+            "annotations: {karpenter.sh/do-not-disrupt: \"true\", ",
+        );
+        let output = plan(&web(&beside));
         assert!(
             !output.stderr.contains("protects nothing"),
             "{}",
