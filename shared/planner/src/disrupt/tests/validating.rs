@@ -165,7 +165,10 @@ fn different_number_of_replacements_is_rejected_as_scheduling() {
     choice.others = vec![choice.instance_types.clone()];
     let rejected = validate(&cluster.0, &proposal).unwrap_err();
     assert_eq!(rejected.class, "scheduling");
-    assert!(rejected.message.contains("different number"), "{rejected:?}");
+    assert!(
+        rejected.message.contains("different number"),
+        "{rejected:?}"
+    );
 }
 
 /// Removing all but one of the nodes is the better move.
