@@ -407,7 +407,7 @@ async fn rejected_credentials_are_reported_on_the_page() {
                 .is_empty()
                 || page
                     .text("document.querySelector('#groups').innerText")
-                    .contains("no nodes")
+                    .contains("No nodes")
         );
     };
     tokio::task::spawn_blocking(look).await.unwrap();
