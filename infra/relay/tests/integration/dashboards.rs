@@ -338,7 +338,7 @@ async fn queries_of_dashboards_and_alerts_return_data() {
 }
 
 #[tokio::test]
-async fn dashboards_need_only_karpenters_series() {
+async fn dashboard_queries_without_relay_series_answer_from_karpenter_series() {
     let (_server, _relay, address) = relay(true).await;
     let prometheus = Prometheus::start(&address);
     prometheus.answers("up == 1").await;

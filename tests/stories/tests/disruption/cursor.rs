@@ -94,9 +94,9 @@ async fn failed_evaluation_is_resumed_at_its_cursor() {
     assert_eq!(rig.unconsidered, [2, 1], "no candidate is evaluated twice");
 }
 
-/// The Consolidatable condition of such nodes does not change, so it does not announce the change.
+/// With a `consolidateAfter` of zero, NodeClaims stay Consolidatable, so no change of that condition wakes the lane.
 #[tokio::test]
-async fn emptied_nodes_without_consolidate_after_do_not_wait_for_a_sweep() {
+async fn nodes_emptied_with_zero_consolidate_after_do_not_wait_for_a_sweep() {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.sim.with(|world| consolidate_after(world, "0s"));
     rig.scale(3);

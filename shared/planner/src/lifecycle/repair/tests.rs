@@ -116,7 +116,7 @@ fn errors_repaired_by_reboot_fall_back_to_the_general_policy() {
 }
 
 #[test]
-fn forced_repair_stops_if_a_fifth_of_the_nodes_is_unhealthy() {
+fn forced_repair_stops_above_a_fifth_of_unhealthy_nodes_rounded_up() {
     assert_eq!(verdict(5, 1, |_| {}), "due for Ready");
     assert_eq!(verdict(6, 2, |_| {}), "due for Ready");
     let blocked = "more than 20% nodes are unhealthy in the nodepool, again in 5 minutes";
