@@ -159,7 +159,7 @@ fn list_after_a_gap_removes_unlisted_pods() {
 }
 
 #[test]
-fn changes_of_a_lost_version_are_in_the_next_one() {
+fn changes_of_an_unpublished_version_are_in_the_next_one() {
     let mut bench = PublisherBench::listed([pod("a", "web")]);
     bench.publisher.upsert(pod("b", "web"));
     let lost = bench.publisher.issue().unwrap();

@@ -63,7 +63,7 @@ const GROUPS: &[Group] = &[
                     "two_nodes_with_one_provider_id_are_rejected",
                 ],
             ),
-            (REGISTRATION, &["each_step_of_a_node_claim_is_an_event"]),
+            (REGISTRATION, &["each_lifecycle_step_of_a_node_claim_emits_an_event"]),
         ],
     ),
     (

@@ -487,7 +487,7 @@ fn node_class_changes_by_spec_and_resolves_by_status() {
 }
 
 #[test]
-fn budget_that_allows_evictions_again_is_a_change() {
+fn pdb_that_allows_evictions_again_is_a_change() {
     let budget = |generation: i64, allowed: i64| {
         json!({"metadata": {"name": "web", "namespace": "default", "generation": generation},
                "status": {"disruptionsAllowed": allowed}})

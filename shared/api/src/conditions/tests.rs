@@ -38,7 +38,7 @@ fn find<'a>(conditions: &'a [Condition], kind: &str) -> &'a Condition {
 }
 
 #[test]
-fn missing_dependents_are_unknown_since_creation() {
+fn missing_dependent_conditions_are_unknown_since_creation() {
     let mut conditions = Vec::new();
     change(&mut conditions, 1, 150, |_| ());
     let kinds: Vec<_> = conditions

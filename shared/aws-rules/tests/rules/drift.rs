@@ -17,7 +17,7 @@ fn hash(spec: Value) -> String {
 }
 
 #[test]
-fn static_hash_compares_values_by_meaning() {
+fn static_hash_is_equal_for_equivalent_specs() {
     let root = |size: &str, more: Value| {
         let mut mapping = json!({ "deviceName": "/dev/xvda", "ebs": { "volumeSize": size } });
         mapping

@@ -131,7 +131,7 @@ async fn request_without_budget_is_postponed() {
 }
 
 #[tokio::test]
-async fn throttling_is_shared_through_the_budget() {
+async fn throttled_call_is_reported_to_the_call_budget() {
     let asked = describe(9, true).await;
     let error = asked.answer.unwrap_err();
     assert!(matches!(error, CloudError::Throttled { .. }), "{error}");

@@ -316,7 +316,7 @@ proptest! {
 }
 
 #[test]
-fn reason_for_an_oversized_pod_has_amounts() {
+fn reason_for_an_oversized_pod_names_requested_and_available_amounts() {
     let types = instance_types();
     let mut pods = named(vec![Pod::default()]);
     pods[0].requests = [("cpu", 20_000), ("pods", 1)].into();

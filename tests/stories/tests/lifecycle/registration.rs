@@ -10,7 +10,7 @@ use stories::{Relay, Rig, all_bound, consistent, secs, settled, transcript};
 use crate::{change_claim, change_node, claim, delete_claim, has_event, is_gone, node, serving};
 
 #[tokio::test]
-async fn each_step_of_a_node_claim_is_an_event() {
+async fn each_lifecycle_step_of_a_node_claim_emits_an_event() {
     let rig = serving(1).await;
     for reason in ["Launched", "Registered", "Initialized", "Ready"] {
         assert!(rig.sim.with(has_event(reason)), "{reason}");

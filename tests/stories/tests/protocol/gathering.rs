@@ -64,7 +64,7 @@ async fn partly_filled_nodes_wait_for_the_end_of_the_batch() {
 }
 
 #[tokio::test]
-async fn early_turn_requests_no_repeat_from_a_running_turn() {
+async fn early_turn_does_not_request_a_repeat_from_the_lease_holder() {
     let mut rig = with_pending_pods(PODS).await;
     rig.sim.with(|world| {
         let lease = Lease {

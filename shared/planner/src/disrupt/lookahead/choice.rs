@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn active_plan_yields_to_single_moves_better_than_it_and_any_new_plan() {
+    fn single_moves_replace_the_active_plan_only_if_better_than_it_and_no_worse_than_a_new_plan() {
         let active = trajectory(100, 36);
         let bound = Bound::of_active_plan(active);
         assert!(bound.prefers(active, trajectory(100, 36)), "no better");

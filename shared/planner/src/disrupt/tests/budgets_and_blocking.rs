@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn unready_and_leaving_nodes_count_against_the_budget() {
+fn unready_and_terminating_nodes_count_against_the_budget() {
     let nodes = |change: fn(&mut Snapshot)| {
         TestCluster::new()
             .node("a", "small", &[])

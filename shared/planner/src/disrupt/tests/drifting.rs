@@ -165,7 +165,7 @@ fn drifted_node_without_budget_is_kept_and_reported() {
 }
 
 #[test]
-fn leaving_static_nodes_count_for_the_limit_until_gone() {
+fn terminating_static_nodes_count_against_the_node_limit() {
     let cluster = |nodes: i64| {
         TestCluster::new()
             .node("a", "small", &[1_000])

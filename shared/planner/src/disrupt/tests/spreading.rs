@@ -72,7 +72,7 @@ fn zones_without_nodes_do_not_block_moves() {
 }
 
 #[test]
-fn spread_pods_share_the_remaining_hosts() {
+fn node_is_removed_if_its_spread_pods_fit_on_the_remaining_hosts() {
     let cluster = || {
         TestCluster::new()
             .node("a", "small", &[500])
