@@ -1,4 +1,4 @@
-//! Result of a conversion, and its report.
+//! Outcome of a conversion: the converted documents, changes, warnings and refusals, printed as text or JSON.
 
 use std::{io::Write, process::ExitCode};
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::document::{Cost, Decision, NodeBox, Pending, Source, State, VERSION};
 
-/// Upper bound on the decisions that are kept; older ones are dropped.
+/// Upper bound on kept decisions, so that a dashboard left open for days does not grow; older ones are dropped.
 const DECISIONS_MAX: usize = 1_000;
 const COSTS_MAX: usize = 2_000;
 

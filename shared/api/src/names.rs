@@ -192,7 +192,7 @@ pub mod annotation {
     pub const REBOOT_LAST_CALL: &str = "whittle.sh/reboot-last-call";
     /// On a NodeClaim to be deleted because its reboot failed: the failure.
     pub const REBOOT_FAILED: &str = "whittle.sh/reboot-failed";
-    /// On a NodeClaim that a plan committed: its own name, which identifies copies with another name.
+    /// On a NodeClaim of a committed plan: the name that it was committed with, which differs from the name of a copy.
     pub const COMMITTED: &str = "whittle.sh/committed";
     /// On a NodeClaim: digest of the pods on its node that count as activity.
     pub const PODS_DIGEST: &str = "whittle.sh/pods-digest";

@@ -146,7 +146,7 @@ pub struct Page {
     pub next: Option<Key>,
 }
 
-/// Result of a batch read.
+/// Rows found by a batch read, and the keys that DynamoDB returned as unprocessed.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Arc<Item>>,

@@ -363,7 +363,7 @@ fn check_min_values(
     }
 }
 
-/// Capacity types in which the kept types can be launched.
+/// Capacity types in which the remaining instance types can be launched.
 fn capacity_types(
     claim: &Claim<'_>,
     set: SetId,

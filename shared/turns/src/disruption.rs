@@ -300,7 +300,7 @@ async fn search_commands(
     Ok(cursor)
 }
 
-/// Continues with nodes that did not fit this evaluation in another turn at once.
+/// Requests another turn at once if this evaluation found no command and its cursor has not reached the end. Returns the cursor.
 fn schedule_continuation(
     turn: &Turn<'_>,
     result: &DisruptionResult,

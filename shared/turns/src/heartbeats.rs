@@ -1,6 +1,6 @@
-//! Liveness of relays (docs/protocol.md#l6). A relay's heartbeat is visible only as its row, which differs after each beat: by
-//! the reader's own clock, the relay has beaten since the last read that returned another row. Beats before that read are
-//! unknown, so only recent reads prove that the relay is alive.
+//! Liveness of relays (docs/protocol.md#l6). A heartbeat shows only as a change of the relay's ledger row. A reader remembers the
+//! content of the row and, by its own clock, the time of the last read; if the next read finds other content, the relay was alive
+//! between the two. An old read does not date the heartbeat well enough, so only recent reads prove that the relay is alive.
 //!
 //! A process that sweeps each minute keeps its reads in memory and writes nothing. A process that has just started knows what
 //! the last visit of the cluster recorded in the ledger.

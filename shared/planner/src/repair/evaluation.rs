@@ -10,10 +10,10 @@ use super::{
     reboots::Reboots,
 };
 
-/// Result of evaluating a node.
+/// Whether a node is unhealthy, the repair that is due, and the time at which the next toleration ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Evaluation<'n> {
-    /// Whether a policy covers any of its conditions, tolerated or not.
+    /// Whether a policy covers any of the node's conditions, tolerated or not.
     pub(crate) is_unhealthy: bool,
     pub(crate) due: Option<DueRepair<'n>>,
     /// Earliest end of a toleration that has not ended yet.

@@ -25,7 +25,7 @@ pub(crate) enum QueueOrder {
     /// Descending requests.
     #[default]
     LargestFirst,
-    /// Pods with fewer open domains than others, so that others do not fill the only ones they have.
+    /// Pods with the fewest open domains first, so that other pods do not fill the few domains open to them.
     ConfinedFirst,
 }
 

@@ -29,7 +29,7 @@ use crate::TurnError;
 pub(super) struct Ending<'a> {
     pub(super) fact: &'a Interruption,
     pub(super) instance: Option<&'a Instance>,
-    /// `None` where it is gone, or could not be read.
+    /// `None` if the NodeClaim no longer exists or could not be read.
     pub(super) claim: Option<NodeClaim>,
     pub(super) action: InterruptionAction,
 }

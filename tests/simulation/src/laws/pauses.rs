@@ -33,8 +33,9 @@ const LEVELS: [PauseLevel; 2] = [PauseLevel::Voluntary, PauseLevel::All];
 pub(super) struct ActivePauses {
     /// By level and NodePool; `None` for the whole cluster.
     since: BTreeMap<(PauseLevel, Option<NodePoolName>), Timestamp>,
-    /// Last time at which a pause was active, and at which a NodePool was in shadow mode.
+    /// Last time at which a pause was active.
     paused_at: Option<Timestamp>,
+    /// Last time at which a NodePool was in shadow mode.
     watched_at: Option<Timestamp>,
     /// NodeClaims that Whittle deleted by its own choice.
     chosen: BTreeSet<NodeClaimName>,

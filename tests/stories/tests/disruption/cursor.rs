@@ -94,7 +94,7 @@ async fn failed_evaluation_is_resumed_at_its_cursor() {
     assert_eq!(rig.unconsidered, [2, 1], "no candidate is evaluated twice");
 }
 
-/// With a `consolidateAfter` of zero, NodeClaims stay Consolidatable, so no change of that condition wakes the lane.
+/// With a `consolidateAfter` of zero, the Consolidatable condition does not change, so it cannot wake the lane.
 #[tokio::test]
 async fn nodes_emptied_with_zero_consolidate_after_do_not_wait_for_a_sweep() {
     let mut rig = Rig::ready(Relay::Watching).await;

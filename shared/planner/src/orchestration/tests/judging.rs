@@ -343,7 +343,7 @@ fn marks_without_a_command_are_removed() {
     assert_eq!(forgotten_marks(&snapshot), [], "what goes stays marked");
 }
 
-/// The deletion was refused or its turn failed, and the launch succeeded meanwhile.
+/// A NodeClaim that joined after its launch time-out was recorded (the deletion was refused, or the turn failed) is kept.
 #[test]
 fn timeout_of_a_node_claim_that_has_joined_is_dropped() {
     let of = |reason: &str, conditions: &[&str]| {
