@@ -13,7 +13,7 @@ use model::{
     counted,
 };
 
-/// Without a cap, shows the account's current totals.
+/// Show the account's current totals if no cap is given
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Cap on the hourly cost of all clusters' nodes, such as 250 or 12.50; "none" removes the cap

@@ -6,7 +6,8 @@ mod file;
 use anyhow::Result;
 use clap::Args;
 
-/// Query EC2 in the Region of the environment (AWS_REGION), with its credentials:
+/// Print a Region's instance types, prices and zones as JSON, for `whittle plan --catalog`; uses AWS_REGION and the AWS
+/// credentials of the environment:
 ///
 ///   AWS_REGION=eu-west-1 whittle catalog > eu-west-1.json
 ///   whittle plan -f manifests --catalog eu-west-1.json

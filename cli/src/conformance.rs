@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Folder of catalogs and EC2 facts that are not beside the cases
     #[arg(long)]
     data: Option<PathBuf>,
-    /// Goal of planning; by default, cases that are compared exactly use upstream's goal, and others use cost
+    /// Goal of planning; defaults to upstream for cases whose decision must equal the recorded one, and to cost for others
     #[arg(long)]
     optimize: Option<Goal>,
     /// Price the disturbance of disruption, as in a cluster; the recorded decisions do not price it
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     /// Hourly dollars of each node besides its instance; the recorded decisions have none
     #[arg(long, value_parser = dollars, default_value = "0")]
     node_price: NanosPerHour,
-    /// Decide only cases whose id contains this text
+    /// Run only cases whose id contains this text
     #[arg(long)]
     only: Option<String>,
     /// Add CPU times, wall times and peak memory to each line; runs every case in a process of its own

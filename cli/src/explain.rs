@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Show the steps from the wake to the node's first pods, and the time that each took
     #[arg(long)]
     timeline: bool,
-    /// Kubeconfig context to read the node's conditions and pods from, for the later part of the timeline
+    /// Kubeconfig context for the timeline's steps after the launch: the node's conditions and pods
     #[arg(long, value_name = "NAME", requires = "timeline")]
     context: Option<String>,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Maximum age of a snapshot: a quiet cluster's state is recorded once an hour.
 const SNAPSHOT_AGE_MAX: SignedDuration = SignedDuration::from_hours(3);
-/// Upper bound on the records searched for a snapshot.
+/// Upper bound on the records searched for a snapshot: about one a minute in [`SNAPSHOT_AGE_MAX`].
 const RECORDS_SEARCHED_MAX: usize = 200;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {

@@ -63,7 +63,7 @@ struct Sources {
     /// Import only groups of these names
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
-    /// Name of the cluster; of Auto Scaling groups, import only those that its Cluster Autoscaler discovers
+    /// Name of the cluster; limits Auto Scaling groups to those that its Cluster Autoscaler discovers
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
     /// IAM role of nodes whose launch template names none

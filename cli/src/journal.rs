@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Start of the list: a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m
     #[arg(long, default_value = "1h", value_parser = moment::parse)]
     since: Moment,
-    /// End of the list, in the same formats; defaults to now
+    /// End of the list, a time or an age such as 2h30m; defaults to now
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
     /// Show only decisions of this function

@@ -45,7 +45,7 @@ pub(crate) struct Register {
     settings: Option<Value>,
     #[command(flatten)]
     stack: crate::stack::Stack,
-    /// Kubeconfig context to check the cluster's objects with; defaults to the entry's own credentials, or yours for EKS
+    /// Kubeconfig context for checking the cluster's objects; defaults to the entry's credentials, or for EKS to your AWS credentials
     #[arg(long)]
     context: Option<String>,
     /// Overwrite an existing entry

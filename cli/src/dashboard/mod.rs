@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Show the journal of this registered cluster
     #[arg(long, group = "what", value_name = "CLUSTER")]
     journal: Option<String>,
-    /// Show the simulated account and cluster of `whittle demo` while its story is played
+    /// Show the simulated account and cluster of `whittle demo` while the demo runs
     #[arg(long, group = "what")]
     demo: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Start of the journal to show: a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m
     #[arg(long, default_value = "1h", value_parser = moment::parse)]
     since: Moment,
-    /// End of the journal to show, in the same formats; without it, new records are followed
+    /// End of the journal to show, a time or an age such as 2h30m; without it, follow new records
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
     /// Port on 127.0.0.1; 0 picks a free one

@@ -29,7 +29,7 @@ pub(super) enum Message {
 
 pub(super) type MessageSender = UnboundedSender<Message>;
 
-/// Sends a message. Once the story has ended, nobody receives it.
+/// Sends a message, which is lost once the demo has ended.
 pub(super) fn send_message(sender: &MessageSender, message: Message) {
     drop(sender.send(message));
 }
@@ -69,7 +69,7 @@ impl Audience {
         }
     }
 
-    /// Receives messages until the story has ended. Blocks, because terminals may be slow.
+    /// Receives messages until the demo has ended. Blocks, because terminals may be slow.
     pub(super) fn listen(mut self, mut messages: UnboundedReceiver<Message>) -> Tally {
         while let Some(next) = messages.blocking_recv() {
             match next {

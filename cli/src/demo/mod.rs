@@ -44,13 +44,13 @@ use crate::catalogs;
 
 /// Factor by which time runs faster in the cluster while no turn runs.
 const RATE: u32 = 25;
-/// Simulated time before the start. Longer than the story, so that its clock need not slow down; short enough for ages to look right at the
+/// Simulated time before the start. Longer than the demo, so that its clock need not slow down; short enough for ages to look right at the
 /// end.
 const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Keep the cluster running after the story, for kubectl, until Ctrl-C
+    /// Keep the cluster running after the demo, for kubectl, until Ctrl-C
     #[arg(long)]
     keep: bool,
     /// Print plain lines; the default where standard output is no terminal, or NO_COLOR or CI is set

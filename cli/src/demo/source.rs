@@ -52,7 +52,7 @@ impl DemoSource {
         self.clock.clone()
     }
 
-    /// Plays the story without its end, publishes decisions, and keeps the world running. Returns only if the story cannot be played.
+    /// Plays the demo's steps without the last ones, publishes decisions, and keeps the world running. Returns only if a step fails.
     pub(crate) async fn play(self, hub: Arc<Hub>) -> Result<()> {
         let Self {
             world,

@@ -21,7 +21,7 @@ const CACHE: &str = include_str!("manifests/cache.yaml");
 
 const DEPLOYMENTS: [&str; 3] = ["inflate", "web", "cache"];
 
-/// Upper bound on the wait for one effect, in the story's time and in real time: the machine may be slow.
+/// Upper bound on the wait for one effect, in simulated time and in real time: the machine may be slow.
 const STORY_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
 const REAL_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -47,7 +47,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Plays the story, including the end only if `to_the_end`. Returns the effects that did not occur.
+    /// Plays the demo's steps, the last ones only if `to_the_end`. Returns the effects that did not occur.
     pub(super) async fn play(mut self, to_the_end: bool) -> Result<Vec<Missing>> {
         self.one_pool().await?;
         self.two_pools().await?;

@@ -3,7 +3,7 @@ use jiff::SignedDuration;
 
 use crate::demo::picture::{Bought, NodeLine};
 
-/// A line of output. Times are since the start, in the story's time.
+/// A line of output. Times are since the start, in simulated time.
 pub(in crate::demo) enum Line {
     Chapter(String),
     Typed(SignedDuration, String),
