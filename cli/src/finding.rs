@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Upper bound on the objects that a finding names.
+/// Upper bound on the objects that a finding names; the rest are counted, so that a finding fits on a screen.
 const NAMED_MAX: usize = 10;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -49,7 +49,7 @@ const CHANGED: [Lane; 3] = [Lane::Provisioner, Lane::Lifecycle, Lane::Terminator
 const FEW: usize = 10;
 const MANY: usize = 1_000;
 const CLUSTERS: usize = 200;
-/// Upper bound on ledger requests of a sweep that visits no cluster.
+/// Upper bound on ledger requests of a sweep that visits none of [`CLUSTERS`] clusters, which it reads in batches of a hundred rows.
 const QUIET_REQUESTS: usize = 20;
 
 #[tokio::main(flavor = "current_thread")]

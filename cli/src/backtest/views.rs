@@ -17,7 +17,7 @@ pub(crate) struct TimeSpan {
     /// Start of the time span: a time such as 2026-08-22T12:00:00Z, or an age such as 7d
     #[arg(long, default_value = "7d", value_parser = moment::parse)]
     since: Moment,
-    /// End of the time span, in the same formats; defaults to now
+    /// End of the time span, a time or an age such as 2h30m; defaults to now
     #[arg(long, value_parser = moment::parse)]
     until: Option<Moment>,
     /// Use at most N views of the cluster, spread evenly over the time span
@@ -25,7 +25,7 @@ pub(crate) struct TimeSpan {
     views: usize,
 }
 
-/// Upper bound on the records that are searched.
+/// Upper bound on searched records, which are all held in memory: a turn each minute makes 43,200 in 30 days.
 const RECORDS_MAX: usize = 100_000;
 
 /// The turns with a snapshot, oldest first; of too many, a selection spread evenly over the time span.

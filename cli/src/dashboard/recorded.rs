@@ -17,7 +17,7 @@ use crate::{
 const RECORDS_MAX: usize = 5_000;
 /// Number of snapshots from which the cost curve is drawn.
 const SNAPSHOTS_MAX: usize = 200;
-/// Upper bound on the unreadable records that are named.
+/// Upper bound on the unreadable records that are named; the rest are counted, so that the page stays short.
 const PROBLEMS_MAX: usize = 3;
 
 pub(super) struct Recorded {

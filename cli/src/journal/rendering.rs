@@ -7,7 +7,7 @@ use turns::{Outcome, Report};
 
 use crate::plan::counted;
 
-/// Upper bound on the lines of one kind in a list entry.
+/// Upper bound on the lines of one kind in a list entry; the rest are counted, so that an entry fits on a screen.
 const LINES_SHOWN_MAX: usize = 5;
 
 /// Decisions of a turn and their outcome, as a list entry.

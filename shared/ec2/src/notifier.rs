@@ -10,7 +10,7 @@ use crate::Account;
 
 /// Source of the events on EventBridge buses.
 const SOURCE: &str = "whittle";
-/// Upper bound on the characters of an answer that an error shows.
+/// Upper bound on the characters of an answer that an error shows: enough for an error message, too few for an HTML page.
 const SHOWN_CHARS_MAX: usize = 200;
 
 #[async_trait]

@@ -80,7 +80,7 @@ fn refused_creation(launch: &Launch, error: &ClusterError, at: Timestamp) -> Eve
     }
 }
 
-/// Upper bound on updates of an object that keeps changing meanwhile.
+/// Upper bound on tries to update an object that changes between its read and its write.
 const CONFLICTS_MAX: u32 = 4;
 
 impl Executor<'_> {

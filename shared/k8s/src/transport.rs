@@ -47,7 +47,7 @@ struct OutgoingRequest<'a> {
     path: &'a str,
     body: Option<&'a Value>,
     content_type: &'a str,
-    /// Upper bound on the bytes of its response.
+    /// Upper bound on the bytes of the response: a longer one is an error, so that no server can exhaust the memory.
     max_bytes: usize,
 }
 

@@ -190,10 +190,10 @@ pub trait Table: Send + Sync {
 
 /// Upper bound on the first pause between tries; the bound doubles with each try.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Upper bound on any pause.
+/// Upper bound on any pause between tries, so that tries do not become rare while a throttled table recovers.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Upper bound on the pause after this many tries.
+/// Upper bound on the pause after this many tries: [`PAUSE`], doubled with each try, but at most [`PAUSE_MAX`].
 pub fn longest_pause(tries: u32) -> Duration {
     let most = PAUSE.saturating_mul(1 << tries.saturating_sub(1).min(16));
     most.min(PAUSE_MAX)

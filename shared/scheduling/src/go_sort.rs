@@ -19,7 +19,7 @@ pub(crate) fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
 const SHORT: usize = 12;
 /// Length from which the pivot is a median of medians, and a few misplaced elements are moved one by one.
 const LONG: usize = 50;
-/// Upper bound on misplaced elements that are moved while a range looks sorted.
+/// Upper bound on misplaced elements that are moved while a range looks sorted, as in Go's `sort`.
 const MISPLACED: usize = 5;
 /// Comparisons in choosing a pivot. If all of them are inverted, the range looks descending.
 const COMPARISONS: u32 = 12;

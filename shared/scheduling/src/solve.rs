@@ -232,9 +232,9 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Upper bound on placement attempts in one search: 64 per pod, counted for at least 2,000 pods. A pod is attempted again after
-/// others were placed; a chain of pods in which each has affinity to the next in the queue takes an attempt of every unplaced pod for each
-/// placement.
+/// Upper bound on placement attempts in one search: 64 per pod, for at least 2,000 pods. A pod that fails is attempted again
+/// after others were placed. A chain of pods, each with affinity to the one behind it in the queue, needs as many rounds of
+/// the queue as it has pods.
 fn attempts_max(pods: usize) -> usize {
     const PER_POD: usize = 64;
     const FEW_PODS: usize = 2_000;

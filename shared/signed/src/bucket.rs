@@ -11,7 +11,7 @@ use crate::{
     request::{Request, escaped, exchange},
 };
 
-/// Upper bound on the characters of an answer that an error shows.
+/// Upper bound on the characters of an answer that an error shows: enough for an error message, too few for an XML document.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// Client of the bucket. Requests name the bucket in the path, not in the host: one client and certificate serve any bucket, whatever its

@@ -38,7 +38,7 @@ const REPLACED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 const OVERDUE: SignedDuration = SignedDuration::from_mins(2);
 /// Interval at which instances that EC2 is terminating are read again.
 const RECHECK_AFTER: SignedDuration = SignedDuration::from_secs(5);
-/// Upper bound on the difference between AWS' clock and Whittle's.
+/// Upper bound on the difference between AWS' clock, which dates notices, and Whittle's, which dates calls.
 const CLOCK_SKEW_MAX: SignedDuration = SignedDuration::from_mins(1);
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {

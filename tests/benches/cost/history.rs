@@ -21,7 +21,7 @@ const DAYS: i64 = 30;
 /// Interval between decisions about one node and its pods; each decision also names the NodePool.
 const DECISION_INTERVAL: SignedDuration = SignedDuration::from_mins(30);
 const PODS: usize = 5;
-/// Upper bound on concurrent writes.
+/// Upper bound on concurrent writes to the table's emulator.
 const CONCURRENT_WRITES: usize = 16;
 /// Number of records that `whittle explain` shows.
 const RECORDS_SHOWN: usize = 20;

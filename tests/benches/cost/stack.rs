@@ -24,7 +24,7 @@ use crate::meter::{Meter, Units};
 pub(crate) const TABLE: &str = "whittle-ledger";
 /// Seconds between heartbeats of a relay in a quiet cluster.
 const HEARTBEAT_SECONDS: i64 = 25;
-/// Upper bound on the items of one BatchWriteItem request.
+/// Upper bound on the items of one BatchWriteItem request, set by DynamoDB.
 const BATCH_WRITE_MAX: usize = 25;
 
 /// Counts of the invocations of one function.

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-/// Upper bound on the log lines that a failed test prints.
+/// Upper bound on the log lines that a failed test prints, newest kept: enough for the failing request and its cause.
 const LOG_LINES_SHOWN: usize = 200;
 
 /// Running emulator. Its standard input closes when this value is dropped or the test process ends, and the emulator

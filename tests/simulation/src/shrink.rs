@@ -1,6 +1,6 @@
 use crate::{Bug, Event, Failure, Script, play};
 
-/// Upper bound on the scripts that are played to find a shorter one.
+/// Upper bound on the scripts that are played to find a shorter one, so that a failure is reported within minutes.
 const TRIES_MAX: usize = 300;
 
 /// Reduces a failing script to events that suffice to break the same law, removing larger pieces first (ddmin).

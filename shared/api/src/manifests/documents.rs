@@ -262,7 +262,7 @@ fn field_in<T: DeserializeOwned>(text: &str) -> Option<String> {
 /// Upper bound on values and names in one document. A running pod from `kubectl get -o yaml` has about 300, and a list
 /// may contain the 50,000 pods of the largest supported cluster.
 const YAML_NODES_MAX: usize = 20_000_000;
-/// Upper bound on the bytes of text in such a list.
+/// Upper bound on the bytes of text in a list of that size: 1 GiB, 20 KiB for each of 50,000 pods.
 const YAML_BYTES_MAX: usize = 1 << 30;
 
 fn yaml_options() -> Options {

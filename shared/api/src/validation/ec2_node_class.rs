@@ -4,7 +4,7 @@ use super::Problem;
 use crate::karpenter::{AmiFamily, AmiSelectorTerm, EC2NodeClass, EC2NodeClassSpec};
 use crate::names::tag;
 
-/// Upper bound on the length of an IAM role's name.
+/// Upper bound on the characters of an IAM role's name, set by IAM.
 const ROLE_NAME_MAX: usize = 64;
 
 /// Problems of an EC2NodeClass that are visible without calling AWS. Stricter than the CRD, which allows values that

@@ -18,7 +18,7 @@ const BODY_MAX: usize = 256 << 10;
 const INSTANCES_MAX: usize = 1_000;
 /// Upper bound on the length of an event id. EventBridge's ids have 36 characters.
 const EVENT_ID_MAX: usize = 128;
-/// Upper bound on the characters of a value that an error shows.
+/// Upper bound on the characters of a value that an error shows: ids have about twenty, and other values may have any length.
 const SHOWN_CHARS_MAX: usize = 40;
 
 /// A message that cannot be interpreted and needs an operator's attention.

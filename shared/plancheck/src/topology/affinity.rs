@@ -48,7 +48,7 @@ pub(super) fn check(context: &TopologyContext<'_, '_>, findings: &mut Findings) 
 /// Terms of pods, by the pods' indexes into `located`.
 type TermsOf = BTreeMap<usize, Vec<usize>>;
 
-/// Upper bound on the unsatisfied pods that are tried as the first pod of their term.
+/// Upper bound on the unsatisfied pods that are tried as the first pod of their term: each trial resolves all terms again.
 const FIRST_CANDIDATES_MAX: usize = 32;
 
 /// The pods without a matching pod in any order that was tried, each with a failing term.

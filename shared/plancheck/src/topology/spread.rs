@@ -93,7 +93,7 @@ struct Group<'a> {
 
 /// A domain to spread over.
 struct Domain {
-    /// Upper bound on matching pods after the plan.
+    /// Upper bound on the domain's matching pods after the plan.
     pods: i64,
     /// Whether the domain has no node, but a NodePool can launch one there.
     is_on_offer: bool,

@@ -35,7 +35,7 @@ const IMAGE_PULL_PERCENT: i128 = 25;
 const INTERRUPTIONS_PER_100K_HOURS: i128 = 7;
 /// Start time of a node in a NodePool where none was observed.
 const START_TIME_DEFAULT: SignedDuration = SignedDuration::from_mins(1);
-/// Upper bound on observed start times.
+/// Upper bound on observed start times, the default registration time-out; longer ones are clamped to it.
 const START_TIME_MAX: SignedDuration = SignedDuration::from_mins(15);
 /// Upper bound on the drain time of a node. Few pods use a longer grace period.
 const DRAIN_MAX: SignedDuration = SignedDuration::from_mins(15);

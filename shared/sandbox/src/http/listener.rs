@@ -28,7 +28,7 @@ pub(crate) enum Connection {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Upper bound on connections that wait to be served.
+/// Upper bound on accepted connections that wait to be served; further handshakes wait.
 const BACKLOG: usize = 64;
 /// Time after which a client that has sent nothing is disconnected.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);

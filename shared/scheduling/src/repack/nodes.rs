@@ -91,12 +91,12 @@ impl RemainingPods<'_> {
     }
 }
 
-/// Upper bound on the rounds of one search.
+/// Upper bound on the rounds of one search, which otherwise ends after [`IDLE_ROUNDS`] idle ones.
 const ROUNDS_MAX: usize = 12;
 /// A round is idle if it saves less than this fraction (1/1000). After [`IDLE_ROUNDS`] of them, worths have converged.
 const WORTHWHILE: i64 = 1_000;
 const IDLE_ROUNDS: i32 = 3;
-/// Upper bound on the offers evaluated for each node.
+/// Upper bound on the offers evaluated for each node, in the order of their value bounds.
 const OFFERS_EVALUATED_MAX: usize = 24;
 /// Up to this many nodes, both value bounds are tried. In larger plans, the last nodes hardly matter.
 const FEW_NODES: i64 = 64;

@@ -17,7 +17,7 @@ use ports::cluster::{Event, EventKind, EventTarget};
 
 use crate::events;
 
-/// Upper bound on nodes of a command that are named in a text.
+/// Upper bound on nodes of a command that are named in a text; the rest are counted, so that events stay short.
 const NAMES_MAX: usize = 5;
 
 /// Events about nodes that may not be disrupted, and about those that will be.

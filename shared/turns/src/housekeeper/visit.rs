@@ -29,7 +29,7 @@ use crate::{
 pub(super) const VISIT_TIME_MAX: SignedDuration = SignedDuration::from_secs(12);
 /// Upper bound on sending one cluster's notifications: webhooks answer within a second or two.
 const SENDING_TIME_MAX: SignedDuration = SignedDuration::from_secs(5);
-/// Upper bound on the ledger's part of a visit.
+/// Upper bound on the time that a visit's writes to the ledger take; a part of the lease.
 const RECORDING_TIME_MAX: SignedDuration = SignedDuration::from_secs(5);
 
 /// Visits a cluster. Wakes are delayed by `delay`.
