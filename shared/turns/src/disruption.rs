@@ -206,7 +206,7 @@ async fn validate(
         },
         Err(rejection) => {
             let text = format!(
-                "{} of {} is dropped: {} ({})",
+                "command for {} of {} rolled back: {} ({})",
                 proposal.reason,
                 told::names_of(&proposal.delete),
                 rejection.message,

@@ -108,7 +108,7 @@ impl Allowance {
         if let Some(HourlyCap { most, opens, .. }) = self.nodes.filter(|_| self.is_exhausted()) {
             let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
             let message = format!(
-                "Terminations in the cluster are capped at {most} an hour, and as many were decided: it waits{until}"
+                "Terminations in the cluster are capped at {most} an hour, and as many were decided: the node waits{until}"
             );
             return Some((message, opens));
         }

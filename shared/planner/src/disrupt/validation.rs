@@ -61,7 +61,8 @@ pub(super) fn still_empty_proposal<'a>(
     }
     still.retain(|candidate| budgets.take(candidate));
     if still.is_empty() {
-        let message = "the NodePool's budgets no longer allow any of it";
+        let message =
+            "disruption budgets of the NodePool no longer allow removing any of the nodes";
         return Err(Rejection::budget(message.to_owned()));
     }
     Ok(still)
@@ -94,7 +95,9 @@ pub(super) fn replan<'a>(
     }
     if let Some(candidate) = still.iter().find(|candidate| !budgets.take(candidate)) {
         let pool = &candidate.pool.name;
-        let message = format!("the budgets of NodePool {pool} no longer allow it");
+        let message = format!(
+            "disruption budgets of NodePool {pool} no longer allow removing all of the nodes"
+        );
         return Err(Rejection::budget(message));
     }
     let wanted = choice.wanted.clone();

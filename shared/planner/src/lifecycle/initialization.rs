@@ -133,7 +133,7 @@ pub(super) fn recheck_at(
         .map(|condition| condition.last_transition);
     if launched.is_some_and(|launched| now.duration_since(launched) >= REPORTED_AFTER) {
         let message = format!(
-            "{}: pods with claims for its devices are waiting",
+            "{}: pods with ResourceClaims for devices of this node are waiting",
             waiting.message
         );
         decision

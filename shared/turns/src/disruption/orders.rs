@@ -123,7 +123,10 @@ pub(super) async fn commit_and_start(
     let retry_at = turn.world.clock.now() + RETRY_AFTER_LOST_RACE;
     match commitment {
         CommitOutcome::Nothing => {
-            let problem = format!("{}: no longer valid", command.because);
+            let problem = format!(
+                "{}: not started, because its plan is no longer valid",
+                command.because
+            );
             report
                 .proposed
                 .push(told::journal_line(problem, command.targets()));

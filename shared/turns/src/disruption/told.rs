@@ -96,7 +96,7 @@ fn approval_events(
         pool.disruption.policy == ConsolidationPolicy::Balanced && pools.contains(&pool.name)
     });
     let reason = "ConsolidationApproved";
-    let message = format!("Saves enough for what it disturbs: {}", command.because);
+    let message = format!("Savings outweigh the disruption cost: {}", command.because);
     let mut balanced = balanced.peekable();
     match command.method {
         ledger::Method::SingleNode if balanced.peek().is_some() => {
