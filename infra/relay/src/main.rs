@@ -111,10 +111,10 @@ async fn relay(config: Config, host: &str) -> Result<(), Box<dyn std::error::Err
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("ending");
+        info!("relay stopping");
     };
 
-    info!(cluster = %config.cluster, api_server, epoch, version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, "relaying");
+    info!(cluster = %config.cluster, api_server, epoch, version = env!("CARGO_PKG_VERSION"), listen = %listener.local_addr()?, "relay started");
     tokio::select! {
         () = run(shared.clone(), observations, sink, identity, ending) => Ok(()),
         served = axum::serve(listener, router(shared)) => Err(served.err().map_or_else(

@@ -213,7 +213,7 @@ impl Dispatcher {
                 metrics.wake(wake.lane, outcome.is_ok());
                 self.report(Delivery::Wakes(wake.lane), &outcome);
                 if outcome.is_ok() {
-                    debug!(lane = %wake.lane, reason = wake.reason, hints = wake.hints.len(), "woke");
+                    debug!(lane = %wake.lane, reason = wake.reason, hints = wake.hints.len(), "wake sent");
                     self.shared.with(|relay| relay.wake_sent(wake.lane));
                 } else {
                     self.shared.with(|relay| relay.wake_failed(wake, now));

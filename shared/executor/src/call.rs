@@ -166,7 +166,7 @@ impl Executor<'_> {
         outcome: &mut ExecutionOutcome,
     ) -> Result<SendOutcome, ExecutorError> {
         let token = &call.request.token;
-        tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "CreateFleet");
+        tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "sending CreateFleet request");
         match self
             .cloud
             .launch(&call.request, not_after.min(self.deadline))

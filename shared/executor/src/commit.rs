@@ -73,7 +73,7 @@ impl Executor<'_> {
             let commit = self.proposal(&snapshot, &mut plan, order);
             match self.ledger.commit(self.cluster, &commit).await? {
                 Committed::At(generation) => {
-                    tracing::info!(generation, plan = %commit.id, launches = commit.intents.len(), "committed");
+                    tracing::info!(generation, plan = %commit.id, launches = commit.intents.len(), "plan committed");
                     return Ok(CommitOutcome::Committed(Box::new(CommittedPlan {
                         generation,
                         plan,

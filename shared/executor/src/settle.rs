@@ -266,7 +266,7 @@ impl Executor<'_> {
             instance: instance.clone(),
         };
         if self.advance(&member.intent, launched).await?.is_some() {
-            tracing::info!(node_claim = %member.name(), %instance, "launched");
+            tracing::info!(node_claim = %member.name(), %instance, "instance launched");
             outcome.events.push(Event {
                 about: EventTarget::NodeClaim(member.name().clone(), member.uid().clone()),
                 kind: EventKind::Normal,

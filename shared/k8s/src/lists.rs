@@ -291,7 +291,7 @@ fn read<T: Resource, C>(
                 take(items, object);
             }
             PartialObject::Skip => {
-                tracing::warn!(kind = T::KIND, name, %cause, "object skipped")
+                tracing::warn!(kind = T::KIND, name, %cause, "object not decoded; skipped")
             }
             PartialObject::Fail => {
                 return Err(serde_json::Error::custom(format!("{item}: {cause}")));

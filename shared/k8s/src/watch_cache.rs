@@ -104,7 +104,7 @@ impl<K: ObjectMap> WatchCache<K> {
                     return Ok(objects);
                 }
                 Err(relist_reason) => {
-                    tracing::info!(kind = T::PLURAL, %relist_reason, "cache dropped");
+                    tracing::info!(kind = T::PLURAL, %relist_reason, "watch cache dropped; listing again");
                     if matches!(relist_reason, RelistReason::TooSlow) {
                         self.too_slow.fetch_add(1, Ordering::Relaxed);
                     }

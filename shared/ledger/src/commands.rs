@@ -49,10 +49,10 @@ pub(crate) async fn commands(
 }
 
 /// Decodes the command of a row. A command that cannot be decoded completely is returned with [`CommandState::Newer`], so that
-/// turns leave it and its nodes alone.
+/// turns neither advance it nor disrupt its nodes.
 pub(crate) fn command_of(row: &Row) -> Command {
     complete_command(row).unwrap_or_else(|error| {
-        tracing::warn!(%error, "command left alone");
+        tracing::warn!(%error, "command not decoded; its nodes are not disrupted");
         let outline = row.json::<CommandOutline>("body");
         let outline = outline.unwrap_or_else(|_| CommandOutline::of_key(row));
         Command {

@@ -145,7 +145,7 @@ pub(crate) async fn commit(
         Ok(Committed::Raced { .. } | Committed::Overtaken { .. } | Committed::NotActive) => {
             // The next turn that reads these rows deletes them as well.
             if let Err(error) = staged.discard(table).await {
-                tracing::warn!(%cluster, %error, "staged rows of a lost plan not deleted");
+                tracing::warn!(%cluster, %error, "staged rows of an uncommitted plan not deleted");
             }
         }
     }

@@ -54,7 +54,7 @@ async fn take_turn(
     let wake = match wake_of(lane, body) {
         Ok(wake) => wake,
         Err(error) => {
-            tracing::error!(error, "message dropped");
+            tracing::error!(error, "wake not decoded; message dropped");
             return Ok(());
         }
     };

@@ -116,7 +116,7 @@ pub(crate) async fn apply(
                 applied.absorb(*own);
                 applied.acted = true;
                 applied.done.insert(index);
-                tracing::info!(because, "acted");
+                tracing::info!(because, "action done");
             }
             ActionOutcome::Terminates(instance, since) => {
                 terminations.insert(instance, since);

@@ -47,7 +47,7 @@ pub(crate) async fn handle_ending_blocks(
     let outcomes = Box::pin(interrupt(turn.world, &facts, turn.id)).await;
     for (fact, outcome) in facts.iter().zip(outcomes) {
         let (instance, kind) = (&fact.instance, fact.kind.as_str());
-        tracing::info!(%instance, kind, ?outcome, "interruption");
+        tracing::info!(%instance, kind, ?outcome, "interruption handled");
         if let Err(error) = outcome {
             report
                 .problems

@@ -109,7 +109,7 @@ impl ClusterDelivery<'_> {
         let nodes = match acted {
             Ok(nodes) => nodes,
             Err(error) => {
-                tracing::warn!(cluster = %self.cluster, %error, "fast path failed");
+                tracing::warn!(cluster = %self.cluster, %error, "no interrupted node tainted; the terminator retries");
                 return;
             }
         };
@@ -140,7 +140,7 @@ impl ClusterDelivery<'_> {
             .flatten()
         {
             let instance = &ending.fact.instance;
-            tracing::warn!(cluster = %self.cluster, %instance, %error, "fast path failed");
+            tracing::warn!(cluster = %self.cluster, %instance, %error, "node not tainted or NodeClaim not deleted; the terminator retries");
         }
         node.ok().flatten()
     }
@@ -229,7 +229,10 @@ impl ClusterDelivery<'_> {
                     about,
                     kind: EventKind::Warning,
                     reason: "TerminatingOnInterruption".into(),
-                    message: format!("NodeClaim {} is deleted because of that", claim.name),
+                    message: format!(
+                        "NodeClaim {} is deleted because of the interruption",
+                        claim.name
+                    ),
                     at,
                 });
             }

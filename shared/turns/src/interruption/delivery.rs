@@ -137,7 +137,7 @@ impl Delivery {
                 self.ignore(became);
             }
             let (instance, kind) = (&fact.instance, fact.kind.as_str());
-            tracing::info!(%instance, kind, became, ?outcome, "interruption");
+            tracing::info!(%instance, kind, became, ?outcome, "interruption handled");
             self.count(&format!("{kind}/{became}"));
         }
         for (message, indexes) in &batch.messages {
@@ -161,8 +161,8 @@ impl Delivery {
     fn keep_message(&mut self, message: &Message, what: &str, why: String) {
         tracing::error!(
             message_id = message.id,
-            why,
-            "the message stays in its queue"
+            error = why,
+            "message kept in queue"
         );
         self.count(what);
         self.kept.insert(message.id.clone(), why);

@@ -81,7 +81,7 @@ impl ClusterDelivery<'_> {
         let lanes = [Lane::Provisioner, Lane::Terminator];
         let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "foreign-node-leaves"));
         if let Err(error) = marked {
-            tracing::warn!(cluster = %self.cluster, %error, "fast path failed");
+            tracing::warn!(cluster = %self.cluster, %error, "nodes not tainted; the terminator retries");
         }
         outcomes
     }
@@ -141,7 +141,7 @@ impl ClusterDelivery<'_> {
                 }
                 Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
                 Err(error) => {
-                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "fast path failed");
+                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "node not tainted; the terminator retries");
                 }
             }
         }
