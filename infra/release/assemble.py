@@ -88,7 +88,7 @@ def chart(release, digest):
 
 
 def sha256(path):
-    # A placeholder for an artifact that was not built; only a dry run goes on without it.
+    # A placeholder for an artifact that was not built; only a dry run continues without it.
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "0" * 64
 
 

@@ -34,7 +34,7 @@ async fn change(ledger: &dyn Ledger, arguments: &Arguments) -> Result<AccountSpe
         let next = arguments.next(&ledger.spending().await?);
         let moved = ledger.store_spending(&next).await;
         if moved.context("cannot write the account's caps; nothing was changed")? == Moved::Yes {
-            // Turns that wait for a cap can go on.
+            // Turns that wait for a cap can continue.
             let now = crate::moment::now();
             for cluster in ledger.clusters().await? {
                 ledger.make_due(&cluster, Lane::Provisioner, now).await?;

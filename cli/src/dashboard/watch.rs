@@ -1,4 +1,4 @@
-//! Periodic observation of a cluster. Failures are reported on the page, and observation goes on.
+//! Periodic observation of a cluster. Failures are reported on the page, and observation continues.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
 //! Users' manifests survive deserialization and serialization with all fields.
 
-#![expect(clippy::expect_used, reason = "a test stops where it cannot go on")]
+#![expect(clippy::expect_used, reason = "a test stops where it cannot continue")]
 
 use api::manifests::Manifests;
 use serde_json::Value;

@@ -42,7 +42,7 @@ impl AccountHousekeeping for Account {
             collected.insert(template.name.clone());
         }
         let profiles = match self.profiles_of(cluster).await {
-            // In a VPC without a way to IAM there are no profiles to collect; other collection goes on.
+            // In a VPC without a way to IAM there are no profiles to collect; other collection continues.
             Err(CloudError::Unknown { .. }) => Vec::new(),
             profiles => profiles?,
         };

@@ -45,7 +45,7 @@ pub enum ExecutorError {
 }
 
 impl ExecutorError {
-    /// Whether the error is about one object or call, so that others may go on.
+    /// Whether the error is about one object or call, so that others may continue.
     pub(crate) fn is_about_one_object(&self) -> bool {
         match self {
             Self::Cloud(error) => error.is_about_one_object(),

@@ -155,7 +155,7 @@ impl ExecutionOutcome {
             .push(format!("NodeClaim {claim}: {}", problem.to_string()));
     }
 
-    /// ExecutionOutcome of a step of one launch: a launch whose own NodeClaim refuses is left to a later turn, and others go on.
+    /// Outcome of a step of one launch: a launch whose own NodeClaim is refused is left to a later turn, and others continue.
     fn isolate(
         &mut self,
         claim: &NodeClaimName,

@@ -37,7 +37,7 @@ pub(crate) async fn observe(
 }
 
 /// Reads ResourceSlices where a node waits for its drivers to publish them before it counts as initialized. Where they may not
-/// be read or are not served, such nodes go on waiting, and the reason is returned.
+/// be read or are not served, such nodes keep waiting, and the reason is returned.
 async fn published(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,

@@ -31,7 +31,7 @@ pub struct Entry {
     pub zonal_shift: bool,
     /// `isolatedVPC`: the Price List is not queried.
     pub isolated_vpc: bool,
-    /// `approvals.collectUntil`: time until which a person lets garbage collection go on with what the brake held back.
+    /// `approvals.collectUntil`: time until which a person lets garbage collection terminate the instances that the brake held back.
     pub collect_until: Option<Timestamp>,
     /// `settings.launchTimeout` and `settings.registrationTimeout`.
     pub timeouts: Timeouts,

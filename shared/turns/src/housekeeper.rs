@@ -92,7 +92,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
     world.heartbeats.retain(&clusters);
     let read_at = world.clock.now();
     let summaries = world.ledger.cluster_summaries(&clusters).await;
-    // Duties towards the account go on.
+    // Work for the whole account continues.
     let summaries = summaries.unwrap_or_else(|error| {
         let all = clusters.iter();
         all.map(|cluster| (cluster.clone(), Err(error.clone())))

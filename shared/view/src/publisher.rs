@@ -9,7 +9,7 @@ use crate::{
 
 /// Upper bound on versions after a full state: a function without a cached view reads them all.
 pub const CHAIN_MAX: u64 = 100;
-/// Number of changed pods up to which a chain goes on even in a smaller cluster; beyond, it ends once more pods have changed
+/// Number of changed pods up to which a chain continues even in a smaller cluster; beyond, it ends once more pods have changed
 /// than exist.
 const CHANGES_MIN: usize = 1_000;
 

@@ -112,7 +112,7 @@ fn unreadable_answer_changes_no_price_and_is_reported() {
         "{reported}"
     );
     prices.renew_spot(Ok(Default::default()), now());
-    assert_eq!(prices.spot, None, "on-demand prices go on to stand in");
+    assert_eq!(prices.spot, None, "on-demand prices still stand in");
     assert_eq!(prices.complaints(now()).len(), 2);
 }
 

@@ -168,7 +168,7 @@ pub(super) async fn commit_and_start(
 }
 
 /// Carries out the first steps of a command that was just committed: its nodes are marked before anything is launched. Returns
-/// whether it goes on; a command whose nodes refuse their marks is rolled back.
+/// whether it continues; a command whose nodes refuse their marks is rolled back.
 async fn start_command(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

@@ -57,7 +57,7 @@ struct RawDestination {
     per_hour: Option<u32>,
 }
 
-/// Default limit of notifications per hour: enough to see what goes on, and few enough to be read.
+/// Default limit of notifications per hour: enough to follow a cluster's activity, and few enough to be read.
 const PER_HOUR: u32 = 60;
 /// Upper bound on destinations: a registry entry has little room, and each destination costs calls.
 const DESTINATIONS_MAX: usize = 10;
