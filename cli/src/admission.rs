@@ -90,7 +90,7 @@ pub(crate) fn admit(objects: &mut Vec<Object>) -> Vec<String> {
     notes
 }
 
-/// Result of admitting a pod.
+/// Facts that admission of a pod could not determine, and its reasons to refuse the pod.
 struct Outcome {
     /// Unknown facts about the pod.
     unknown: Option<String>,

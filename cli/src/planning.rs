@@ -38,7 +38,7 @@ impl Planning {
         Ok(settings)
     }
 
-    /// Refuses settings where nothing is planned.
+    /// Refuses planning settings in commands that plan nothing.
     pub(crate) fn refuse(&self, why: &str) -> Result<()> {
         let Self {
             settings,

@@ -68,7 +68,7 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Result of the turns that were woken together.
+/// Durations and failures of the turns that were woken together.
 struct WakeResult {
     took: Vec<Duration>,
     /// Turns that failed or exceeded their budget.

@@ -36,7 +36,7 @@ struct Role {
     /// Tags of the caller's session.
     #[serde(default)]
     tags: BTreeMap<String, String>,
-    /// Parameters of the stack; all others have their defaults.
+    /// Stack parameters that differ from their defaults.
     #[serde(default)]
     parameters: BTreeMap<String, String>,
     may: Vec<Call>,

@@ -37,7 +37,7 @@ pub(super) async fn account(prefix: &str) -> Account {
     )
 }
 
-/// Options of a registration besides the entry.
+/// Stack, access and objects of a registration, besides the registry entry itself.
 pub(crate) struct RegisterOptions<'a> {
     pub(crate) replace: bool,
     /// Create access entries for the roles of the stack's functions.

@@ -15,7 +15,7 @@ use crate::journal::source::block_on;
 /// Interval between reads of the ledger; the sweep runs every minute.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Options of `unregister`.
+/// Scope of `unregister`: what is deleted besides the entry, and how long the command waits for the stack.
 pub(crate) struct UnregisterOptions<'a> {
     /// Stack that serves the cluster.
     pub(crate) stack: &'a str,

@@ -80,7 +80,7 @@ fn spread(reports: Vec<Report>, most: usize) -> Vec<Report> {
     chosen.map(|(_, report)| report).collect()
 }
 
-/// The snapshot of a turn; `None`, with a warning, where it has expired.
+/// The snapshot of a turn; `None`, with a warning, if the snapshot has expired.
 pub(crate) async fn open(source: &Source, report: &Report) -> Option<Snapshot> {
     match source.snapshot(report).await {
         Ok(snapshot) => Some(snapshot),

@@ -44,7 +44,7 @@ pub(super) struct Audience {
     warned: BTreeSet<String>,
 }
 
-/// Data of the summary.
+/// Waiting times, instances and costs that the demo's summary is computed from.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) started: Timestamp,

@@ -1,4 +1,4 @@
-//! State of an object in the snapshot of a turn.
+//! Facts about a pod, node or NodePool in the snapshot of a turn, as `whittle explain` prints them.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use planner::simulate_apply;
 
 use crate::plan::{counted, disruption};
 
-/// `None` where the object did not exist.
+/// Facts about the object; `None` if the snapshot does not contain it.
 pub(super) fn of(snapshot: &Snapshot, subject: &Subject, lane: Lane) -> Option<String> {
     match subject {
         Subject::Pod(key) => of_pod(snapshot, key, lane),

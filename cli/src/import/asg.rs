@@ -146,7 +146,7 @@ fn remarks(group: &mut Group, asg: &Value) {
             Some(Value::String(text)) => !text.is_empty(),
             Some(Value::Bool(true) | Value::Number(_)) => true,
         };
-        // The AWS CLI prints this where nothing is set.
+        // The AWS CLI prints this value for an unset field.
         let is_default = asg.get(field)
             == Some(&json!({"CapacityDistributionStrategy": "balanced-best-effort"}))
             || asg.get(field) == Some(&json!({"CapacityReservationPreference": "default"}))

@@ -47,7 +47,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Upper bound on the number of nodes of this size; `None` where it depends on the instance types.
+    /// Upper bound on the number of nodes of this size; `None` if the number depends on the instance types.
     pub(super) fn nodes(self, size: i64) -> Option<i64> {
         match self {
             Self::Node => Some(size),

@@ -20,7 +20,7 @@ pub(super) const PROGRAM: &str = "nodeadm";
 /// Fields that the generated document sets anyway.
 const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
 
-/// The user data without settings that are fields now; empty where nothing is left.
+/// The user data without settings that are fields now; empty if no setting is left.
 pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     if !mime::is_archive(text) {
         return match is_script_text(text) {

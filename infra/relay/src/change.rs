@@ -7,7 +7,7 @@ use crate::objects::Key;
 pub struct Change {
     pub kind: ChangeKind,
     pub key: Key,
-    /// The object, as `namespace/name` for pods and `kind/name` otherwise; `None` if it was deleted between two lists.
+    /// The object, as `namespace/name` for pods and `kind/name` otherwise; `None` if the object was deleted between two lists.
     pub object: Option<String>,
     /// The object's node, or the node itself.
     pub node: Option<Key>,
@@ -114,7 +114,7 @@ impl ChangeKind {
     }
 }
 
-/// State of the node of a change.
+/// Whether the node that a change concerns is managed by Whittle, and whether it is draining.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
     Unknown,
@@ -125,7 +125,7 @@ pub enum NodeState {
     Draining,
 }
 
-/// State of the cluster in which a change is routed.
+/// Facts about the cluster that decide which lanes a change wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeContext {
     pub node: NodeState,

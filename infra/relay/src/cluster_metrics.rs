@@ -160,7 +160,7 @@ fn goarch() -> &'static str {
     }
 }
 
-/// Seconds since a time; `None` if it is in the future.
+/// Seconds since a time; `None` if the time is in the future.
 fn age(since: Option<Timestamp>, now: Timestamp) -> Option<f64> {
     let age = now.duration_since(since?).as_secs_f64();
     Some(age.max(0.0))

@@ -24,7 +24,7 @@ pub struct ClusterAccess {
     /// PEM in base64; `None` means the certificate authorities of the platform.
     pub certificate_authority: Option<String>,
     pub credentials: ClusterCredentials,
-    /// Expiry of the credentials, where it is known.
+    /// Expiry of the credentials, if known.
     pub until: Option<Timestamp>,
 }
 

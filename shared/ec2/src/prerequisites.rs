@@ -93,7 +93,7 @@ impl Account {
         }
     }
 
-    /// Kubernetes groups of a principal; `None` if it has no access entry.
+    /// Kubernetes groups of a principal; `None` if the principal has no access entry.
     async fn groups(
         &self,
         cluster: &ClusterName,

@@ -18,7 +18,7 @@ pub struct DisruptionOrder {
     pub choice: Choice,
 }
 
-/// Result of a proposal.
+/// Whether a proposed command was recorded in the ledger, and why not.
 #[derive(Debug)]
 pub enum ProposalOutcome {
     Recorded(Box<Command>),

@@ -14,7 +14,7 @@ use crate::{
     naming, rebase,
 };
 
-/// Result of a commit.
+/// The committed plan, or the reason why nothing was committed.
 #[derive(Debug)]
 pub enum CommitOutcome {
     /// Nothing was left to commit.
@@ -176,7 +176,7 @@ impl Executor<'_> {
     }
 }
 
-/// The account's next revision, where it has caps and this plan launches. Replacements do not count: they take the place of
+/// The account's next revision, if the account has caps and this plan launches. Replacements do not count: they take the place of
 /// other nodes.
 fn account_with_launches(snapshot: &Snapshot, plan: &Plan) -> Option<AccountSpending> {
     let account = &snapshot.account;

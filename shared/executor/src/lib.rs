@@ -81,7 +81,7 @@ pub struct ResolvedNodeClass {
     pub types: Arc<Vec<InstanceType>>,
 }
 
-/// Result of acting.
+/// Launches, failures, events and metrics of one execution.
 #[derive(Debug, Default)]
 pub struct ExecutionOutcome {
     pub launched: Vec<(NodeClaimName, InstanceId)>,

@@ -151,7 +151,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Moves a leased intent to another state; `None` if it is no longer in the state that was read.
+    /// Moves a leased intent to another state; `None` if the intent is no longer in the state that was read.
     pub(crate) async fn advance(
         &self,
         intent: &Intent,
@@ -330,7 +330,7 @@ impl Executor<'_> {
         .map(|_| ())
     }
 
-    /// Updates a NodeClaim, again if it changed meanwhile. `None` if it is gone, or replaced by another.
+    /// Updates a NodeClaim, again if it changed meanwhile. `None` if the NodeClaim no longer exists or was replaced by another of its name.
     pub(crate) async fn update(
         &self,
         member: &Member,

@@ -120,7 +120,7 @@ fn instance_of(claim: &NodeClaim) -> Option<&str> {
     claim.status.provider_id.rsplit('/').next()
 }
 
-/// State of the instance that a member owns.
+/// The instance that a member owns, as far as EC2 lists it.
 pub(crate) enum OwnedInstance {
     Known(InstanceDetails),
     /// EC2 does not list the instance, but the NodeClaim names it: its node may have joined long since.

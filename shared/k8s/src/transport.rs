@@ -120,7 +120,7 @@ impl Transport {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object; `None` if the object does not exist.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: Path,

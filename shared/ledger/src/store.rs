@@ -27,7 +27,7 @@ pub(crate) struct Store {
     schema: u32,
 }
 
-/// Outcome of a conditional write.
+/// Whether the condition of a write held.
 pub(crate) enum Written {
     /// The row after the write; only updates return one.
     Done(Option<Row>),

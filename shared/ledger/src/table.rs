@@ -115,7 +115,7 @@ impl Write {
     }
 }
 
-/// Outcome of a conditional write.
+/// Whether the condition of a write held.
 #[derive(Clone, Debug)]
 pub enum Written {
     /// The row after the write; only updates return one.

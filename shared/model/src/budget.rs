@@ -38,7 +38,7 @@ pub struct TokenBucket {
     shrunk_at: Option<Timestamp>,
 }
 
-/// Result of a draw from a [`TokenBucket`].
+/// Calls that a draw from a [`TokenBucket`] permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenGrant {
     /// Number of calls that may be made now.

@@ -34,7 +34,7 @@ impl Caps {
         *self == Self::default()
     }
 
-    /// Describes the first cap that `spending` already exceeds; `None` if it is within all caps.
+    /// Describes the first cap that `spending` already exceeds; `None` if the spending is within all caps.
     pub fn exceeded(&self, spending: Spending) -> Option<String> {
         let Spending { price, nodes } = spending;
         if let Some(most) = self.nodes.filter(|most| nodes > *most) {

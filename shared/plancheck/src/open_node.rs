@@ -71,7 +71,7 @@ impl<'a> OpenNode<'a> {
         Self { unknown, ..node }
     }
 
-    /// A node in flight, as its expected offering; `None` if there is none of that name.
+    /// A node in flight, as its expected offering; `None` if no node in flight has the name.
     pub(crate) fn in_flight(world: &World<'a>, name: &str) -> Option<Self> {
         let known = world.in_flight.get(name)?;
         if let Some(intent) = known.intent {
@@ -273,7 +273,7 @@ impl<'a> OpenNode<'a> {
         })
     }
 
-    /// All possible values of a label; `None` if they cannot be enumerated.
+    /// All possible values of a label; `None` if the values cannot be enumerated.
     pub(crate) fn domains(&self, key: &str) -> Option<Vec<&str>> {
         if key == labels::HOSTNAME {
             return Some(vec![self.name]);

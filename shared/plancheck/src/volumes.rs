@@ -232,7 +232,7 @@ impl<'a> Storage<'a> {
         })
     }
 
-    /// Key of the label that makes the volume inaccessible from the place; `None` if it is accessible.
+    /// Key of the label that makes the volume inaccessible from the place; `None` if the volume is accessible.
     fn unreachable(
         &self,
         world: &World<'a>,
@@ -308,7 +308,7 @@ impl<'a> Storage<'a> {
         }
     }
 
-    /// CSI driver of a claim; `None` if it needs no attachment or its driver is unknown.
+    /// CSI driver of a claim; `None` if the volume needs no attachment or its driver is unknown.
     fn driver(&self, claim: &Claim<'a>) -> Option<&'a str> {
         let of_plugin = |plugin: &'a str| match plugin {
             IN_TREE_EBS => Some(EBS_DRIVER),

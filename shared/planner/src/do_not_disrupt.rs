@@ -11,7 +11,7 @@ use model::{
 
 use crate::decision::Note;
 
-/// State of a pod's protection.
+/// Whether, and until when, the do-not-disrupt annotation protects a pod.
 enum Protection {
     Always,
     /// Protected until this time, counted from the pod's start.

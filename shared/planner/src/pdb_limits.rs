@@ -40,7 +40,7 @@ impl<'a> PdbLimits<'a> {
         }
     }
 
-    /// Budgets that prevent the eviction of the pod now; `None` if it may be evicted, or would not be evicted anyway.
+    /// Budgets that prevent the eviction of the pod now; `None` if the pod may be evicted, or would not be evicted anyway.
     pub(crate) fn blocking_budgets(&self, pod: &'a Pod) -> Option<Budgets<'a>> {
         let about = self.about(pod);
         let refuses = match &*about {

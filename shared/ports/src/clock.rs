@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// Returns after `time`. Never returns on a clock that stands still, where nothing is ever late.
+    /// Returns after `time`. Never returns on a clock that stands still.
     async fn sleep(&self, _time: SignedDuration) {
         std::future::pending().await
     }

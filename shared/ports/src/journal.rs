@@ -63,7 +63,7 @@ pub trait Archive: Send + Sync {
         })?;
         self.put(name, object).await
     }
-    /// `None` if there is no such object, or no longer.
+    /// `None` if the object does not exist or has expired.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
     /// Like [`Self::get`], but fails if the object is larger than `most` bytes: other writers may have access.
     async fn get_at_most(&self, name: &str, most: usize) -> Result<Option<Vec<u8>>, ArchiveError> {

@@ -391,7 +391,7 @@ pub struct ClusterSummary {
     pub memory: SweepMemory,
 }
 
-/// Result of [`Ledger::take_lane`].
+/// Whether [`Ledger::take_lane`] acquired the lane's lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     Mine(Box<LaneRow>),
@@ -399,7 +399,7 @@ pub enum Taken {
     Held,
 }
 
-/// Outcome of a turn, for its lane's row.
+/// Changes of a lane's row at the end of a turn: the next due time, an error, and progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneEnd {
     pub now: Timestamp,
@@ -414,7 +414,7 @@ pub struct LaneEnd {
     pub cursor: Option<Cursor>,
 }
 
-/// Result of [`Ledger::end_lane`].
+/// Whether the lane needs another turn after [`Ledger::end_lane`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Whether a wake without hints must be sent.
@@ -439,7 +439,7 @@ pub struct Commit {
     pub now: Timestamp,
 }
 
-/// Result of [`Ledger::commit`].
+/// New generation after [`Ledger::commit`], or the reason why nothing was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     At(u64),
@@ -503,7 +503,7 @@ impl Unfenced {
     }
 }
 
-/// Result of a conditional write.
+/// Whether the condition of a write held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     Yes,

@@ -7,7 +7,7 @@ use crate::LedgerError;
 /// them up themselves. Objects are replaced as a whole (docs/design.md#object-store).
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
-    /// The latest version of the object; `None` if there is none.
+    /// The latest version of the object; `None` if the object was never stored.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectStoreError>;
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ObjectStoreError>;
 }

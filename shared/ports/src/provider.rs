@@ -76,7 +76,7 @@ pub trait NodeClassResolver: Send + Sync {
     ) -> Result<(), CloudError>;
 }
 
-/// Result of resolving a NodeClass.
+/// Status, static hash and warnings of a resolved NodeClass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resolved {
     pub status: EC2NodeClassStatus,

@@ -17,7 +17,7 @@ pub struct UsedAccess {
     pub group: String,
     /// Resource, with its subresource if there is one: `pods/eviction`.
     pub resource: String,
-    /// Role that allowed the access; `None` if it was denied.
+    /// Role that allowed the access; `None` if the access was denied.
     pub role: Option<String>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn strings<'a>(
         .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-/// Object at a path, created where it is missing or of another type.
+/// Object at a path, created if missing or of another type.
 pub(crate) fn object_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     let here = as_object_mut(value);
     match path.split_first() {
@@ -103,7 +103,7 @@ pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut [Val
         .map_or(&mut [], Vec::as_mut_slice)
 }
 
-/// Array at a path, created where it is missing or of another type.
+/// Array at a path, created if missing or of another type.
 pub(crate) fn array_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Vec<Value>> {
     let (field, parents) = path.split_last()?;
     let slot = object_mut(value, parents)

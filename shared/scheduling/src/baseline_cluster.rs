@@ -1,4 +1,4 @@
-//! Cluster with every pod where it is today, for many simulated removals of nodes.
+//! Cluster with every pod on its present node, for many simulated removals of nodes.
 //!
 //! Labels, offerings and topology counts are prepared once. Each simulation removes its nodes and pods from a copy.
 

@@ -185,7 +185,7 @@ pub(crate) fn set_up_baseline<'a>(
     (setup, contributions)
 }
 
-/// Bound pods among the first pods. They are placed again, so they do not count where they are bound.
+/// Bound pods among the first pods. They are placed again, so they do not count on the nodes that they are bound to.
 fn pods_moving<'a>(input: &Input<'a>, first: usize) -> BTreeSet<&'a PodKey> {
     let bound = input.pods.iter().take(first);
     let bound = bound.filter(|pod| pod.node_name.is_some());

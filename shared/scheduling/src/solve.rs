@@ -26,7 +26,7 @@ use crate::{
     strategy::{AffinityStart, LimitAccounting, QueueOrder, SpreadDomains, Strategy},
 };
 
-/// State of one search.
+/// Nodes, planned nodes and pod shapes of one search, as placements change them.
 pub(crate) struct Solver<'a> {
     pub(crate) context: PlacementContext<'a>,
     pub(crate) nodes: Vec<Node<'a>>,

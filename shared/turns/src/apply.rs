@@ -174,7 +174,7 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
-/// Outcome of one action.
+/// Effect of one action, or the reason why it had none.
 enum ActionOutcome {
     Acted(Box<Applied>),
     /// The instance is terminated together with others; it has been due since this time.

@@ -51,7 +51,7 @@ const SWEEPS_APART: SignedDuration = SignedDuration::from_mins(2);
 /// Karpenter's metric reason (docs/spec/lifecycle.md#label-values).
 const COLLECTED_REASON: &str = "garbage_collected";
 
-/// Result of one garbage collection.
+/// Resources that one garbage collection deleted, held back or could not attribute.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CollectionResult {
     pub(crate) instances: Vec<InstanceId>,

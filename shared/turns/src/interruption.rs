@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{TurnError, World, entry, identity::EntriesByCluster, reach, time_limit::within};
 
-/// Outcome of one interruption, for the log line.
+/// Reaction to one interruption, for the log line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum InterruptionReport {

@@ -60,7 +60,7 @@ impl TurnError {
 }
 
 impl ObjectFailures {
-    /// Outcome of a step that concerns `about` alone; `None` if it failed for reasons of this object, which are recorded and
+    /// Outcome of a step that concerns `about` alone; `None` if the step failed for reasons of this object, which are recorded and
     /// reported on it. Errors of a whole port are returned.
     pub(crate) fn isolate<T, E: Into<TurnError>>(
         &mut self,

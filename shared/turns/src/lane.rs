@@ -41,7 +41,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) cursor: Option<Cursor>,
 }
 
-/// Result of a turn, for its frame.
+/// Report, snapshot and progress that a lane's turn returns to [`run`].
 pub(crate) struct TurnResult {
     pub(crate) report: Report,
     /// The relay's counter as read before the lists, if the turn was a full look (docs/protocol.md#l6).

@@ -134,7 +134,7 @@ pub(crate) fn of_launch(launch: &Launch, reason: &str) -> Metric {
     )
 }
 
-/// The API server's answer to an eviction request, as its status code; `None` where it did not answer.
+/// The API server's answer to an eviction request, as its status code; `None` without an answer.
 pub(crate) fn of_eviction(answer: Result<(), &ClusterError>) -> Option<Metric> {
     let code = match answer {
         Ok(()) => "200",

@@ -14,7 +14,7 @@ use ports::cluster::{Event, EventTarget};
 
 use crate::{Report, TurnError, events, hashes, lane::Turn, observe::Observed, registrations};
 
-/// Writes hash and status of every NodePool where they are out of date.
+/// Writes outdated hashes and statuses of NodePools.
 pub(crate) async fn update_status(
     turn: &Turn<'_>,
     observed: &mut Observed,

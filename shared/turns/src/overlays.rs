@@ -11,7 +11,7 @@ use crate::{Report, TurnError, lane::Turn, observe::Observed};
 /// Reason of an overlay's condition while it applies nowhere because of another.
 pub(crate) const CONFLICT: &str = "Conflict";
 
-/// Writes the status of overlays where it is out of date, and wakes the lanes that plan by prices.
+/// Writes outdated statuses of overlays, and wakes the lanes that plan by prices.
 pub(crate) async fn update_status(
     turn: &Turn<'_>,
     observed: &Observed,

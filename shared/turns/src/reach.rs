@@ -12,7 +12,7 @@ const VPC: &str = "vpc:";
 /// Expected values of an entry's reach, for error messages.
 pub(crate) const EXPECTED: &str = "\"public\" or \"vpc:<id of the VPC>\"";
 
-/// The reach that an entry names; `None` if it is invalid.
+/// The reach that an entry names; `None` if the entry's value is invalid.
 pub(crate) fn read(entry: &Value) -> Option<&str> {
     match entry.get("reach") {
         None => Some(PUBLIC),

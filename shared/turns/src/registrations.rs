@@ -17,7 +17,7 @@ use planner::RegistrationHealth;
 
 use crate::{Report, TurnError, apply::Applied, lane::Turn, observe::Observed};
 
-/// Outcome of one NodeClaim's registration.
+/// A NodeClaim whose registration has ended, and whether its node joined.
 struct Sample<'a> {
     claim: &'a NodeClaim,
     joined: bool,

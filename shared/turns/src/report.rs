@@ -96,7 +96,7 @@ pub struct Report {
     /// The pods that a plan was made for; `None` where no pod waited.
     #[serde(skip)]
     pub(crate) waiting: Option<Waiting>,
-    /// Name of the archived snapshot, where it is kept: `whittle replay` plans it again.
+    /// Name of the archived snapshot, if one was archived: `whittle replay` plans it again.
     #[serde(default)]
     pub snapshot: Option<String>,
     /// Failures of single objects; posted and recorded when the turn ends.

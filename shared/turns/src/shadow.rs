@@ -50,7 +50,7 @@ pub(crate) fn mode_warning(pool: &NodePool) -> Option<String> {
     })
 }
 
-/// The NodePools in shadow mode, and the snapshot without their pauses; `None` where there are none.
+/// The NodePools in shadow mode, and the snapshot without their pauses; `None` if no NodePool is in shadow mode.
 fn without_shadow_pauses(snapshot: &Snapshot) -> Option<(BTreeSet<NodePoolName>, Snapshot)> {
     let for_good = |pause: &&Pause| pause.until == Pause::INDEFINITE;
     let permanent = snapshot.pauses.iter().filter(for_good);

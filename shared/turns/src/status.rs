@@ -27,8 +27,8 @@ pub(crate) fn gauges(report: &Report, snapshot: Option<&Snapshot>) -> Option<Vec
     }
 }
 
-/// Adds counts to the function's document and replaces its gauges, where they are known. Reads nothing where there is nothing
-/// to publish, and writes nothing where nothing has changed. Returns a warning about failures.
+/// Adds counts to the function's document and replaces its gauges, if known. Reads nothing if there is nothing
+/// to publish, and writes nothing if nothing has changed. Returns a warning about failures.
 pub(crate) async fn publish(
     api: &dyn Cluster,
     lane: Lane,

@@ -9,7 +9,7 @@ use model::{
 /// Longest time between full looks of a lane, even if it seems quiet.
 const FULL_LOOK: SignedDuration = SignedDuration::from_mins(10);
 
-/// Reason why a lane must be woken; `None` if it is quiet.
+/// Reason why a lane must be woken; `None` if the lane is quiet.
 pub(crate) fn wake_reason(
     lane: Lane,
     row: &LaneRow,

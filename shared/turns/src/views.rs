@@ -69,7 +69,7 @@ pub(crate) struct ViewedPods {
     pub(crate) version: u64,
 }
 
-/// Reads the pods of the newest version; `None` where there is no view to rely on for a harmless reason, an error for one to
+/// Reads the pods of the newest version; `None` if, for a harmless reason, no view can be relied on; an error for a reason to
 /// report.
 pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<ViewedPods>, String> {
     let Some(pointer) = newest(turn.view.as_ref(), beat) else {

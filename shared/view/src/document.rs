@@ -30,7 +30,7 @@ pub struct Header {
     pub cluster: ClusterName,
     pub epoch: String,
     pub version: u64,
-    /// The version before this one; `None` where this is a full state.
+    /// The version before this one; `None` for a full state.
     pub base: Option<Base>,
     /// Number of pods after this version.
     pub pods: usize,

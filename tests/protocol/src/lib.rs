@@ -22,7 +22,7 @@ pub trait Model {
     fn violation(&self, state: &Self::State, last: bool) -> Option<&'static str>;
 }
 
-/// Result of exploring a model.
+/// Whether every reachable state of a model satisfies the rules, or the shortest violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every reachable state satisfies the rules.

@@ -282,7 +282,7 @@ impl Rig {
         }
     }
 
-    /// Advances the clock until the condition holds. Returns the seconds that took, or `None` if it did not hold within `limit`.
+    /// Advances the clock until the condition holds. Returns the seconds that took, or `None` if the condition did not hold within `limit`.
     pub async fn until(
         &mut self,
         limit: SignedDuration,

@@ -12,7 +12,7 @@ pub enum Relay {
     Dead,
 }
 
-/// State of the cluster at the relay's last wakes.
+/// Objects of the cluster as the simulated relay saw them at its last wakes.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pending: Vec<String>,

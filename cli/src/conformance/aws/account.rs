@@ -85,7 +85,7 @@ fn document<T: DeserializeOwned>(folders: &[PathBuf], name: &str) -> Result<T> {
     serde_json::from_reader(catalogs::open(&file)?).with_context(|| file.display().to_string())
 }
 
-/// State of a case's account.
+/// Prices, unavailable offerings, instances and placement groups of a case's simulated account.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct AccountState {

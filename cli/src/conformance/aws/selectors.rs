@@ -31,7 +31,7 @@ pub(super) struct Case {
     settings: CaseSettings,
 }
 
-/// Result of a discovery that has not run yet.
+/// Discovery results before the first discovery: every resource is unanswered.
 pub(super) fn nothing() -> Discovered {
     fn unanswered<T>() -> Discovery<T> {
         let message = "not looked at".to_owned();

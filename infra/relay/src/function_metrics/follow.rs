@@ -28,7 +28,7 @@ pub async fn follow(client: Client, namespace: String, metrics: Metrics) {
                     map.and_then(|map| map.data).unwrap_or_default();
                 metrics.show(FunctionMetrics::read(&data));
             }
-            // The watch resumes where it was, without a warning.
+            // The watch resumes at its last resource version, without a warning.
             Err(error) if !is_lasting(&error) => {
                 debug!(
                     namespace,

@@ -11,7 +11,7 @@ use model::pod::{Pod, PodPhase};
 use super::Key;
 use super::meta::{Condition, Meta};
 
-/// Data of an object for `/metrics`.
+/// Fields of an object that `/metrics` publishes, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetricData {
     Pod(PodData),

@@ -14,7 +14,7 @@ struct Panel {
     per_object: Shows,
 }
 
-/// Result of a panel, with a reason if it is empty.
+/// Whether a panel shows any data, certain values, or nothing; with a reason for the last two.
 #[derive(Clone, Copy)]
 enum Shows {
     Data,

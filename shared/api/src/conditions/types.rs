@@ -86,7 +86,7 @@ pub fn ec2_node_class(reserved_capacity: ReservedCapacity) -> ConditionTypes {
     }
 }
 
-/// State of the feature gate `ReservedCapacity`.
+/// Whether the feature gate `ReservedCapacity` is enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedCapacity {
     On,

@@ -40,7 +40,7 @@ impl TypeMeta {
     }
 }
 
-/// Result of decoding a document.
+/// The object of a document, or the reason why planning ignores the document.
 pub(super) enum Decoded {
     Object(Object),
     /// A supported kind in an unsupported version.

@@ -27,7 +27,7 @@ struct Row {
     architecture: &'static str,
     compute: &'static str,
     memory: i64,
-    /// Number of GPUs that share a PCIe root; `None` where it is unknown.
+    /// Number of GPUs that share a PCIe root; `None` if the number is unknown.
     gpus_per_root: Option<u32>,
     /// Number of EFA interfaces at each PCIe root that has GPUs.
     efa_per_root: u32,

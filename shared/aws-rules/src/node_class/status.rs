@@ -27,7 +27,7 @@ use crate::{
 };
 use validation::Problem;
 
-/// Result of discovering a resource.
+/// A discovered resource, or the reason why none is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discovery<T> {
     Found(T),
@@ -55,7 +55,7 @@ pub struct Discovered {
     /// Name of the instance profile.
     pub instance_profile: Discovery<String>,
     pub capacity_reservations: Discovery<Vec<CapacityReservation>>,
-    /// The placement group; `None` when it does not exist.
+    /// The placement group; `None` if the group does not exist.
     pub placement_group: Discovery<Option<PlacementGroupFact>>,
 }
 

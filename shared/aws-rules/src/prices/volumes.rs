@@ -15,10 +15,10 @@ const TABLES: [(&str, &str); 1] = [(
 /// Hours in a billing month of a volume: AWS bills by 30 days.
 const HOURS_OF_MONTH: i64 = 30 * 24;
 
-/// Volume type that EC2 chooses where none is named.
+/// Volume type that EC2 chooses for a volume without one.
 const DEFAULT_TYPE: &str = "gp2";
 
-/// Price of the volumes that an EC2NodeClass gives each node in a Region; prices of us-east-1 where none are bundled. A volume of unknown
+/// Price of the volumes that an EC2NodeClass gives each node in a Region; prices of us-east-1 for Regions without bundled prices. A volume of unknown
 /// size or type counts nothing, such as one whose size only its snapshot or image specifies.
 pub fn volume_price(region: &str, spec: &EC2NodeClassSpec) -> NanosPerHour {
     let devices = Family::of(spec)

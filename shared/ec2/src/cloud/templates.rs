@@ -1,4 +1,4 @@
-//! Launch templates, created where they are missing. A template's name is a digest of its content, so an existing one is right.
+//! Launch templates, created if missing. A template's name is a digest of its content, so an existing one is right.
 
 use std::collections::BTreeSet;
 

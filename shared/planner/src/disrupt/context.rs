@@ -36,7 +36,7 @@ pub(super) enum Lookahead {
     ToConvergence,
 }
 
-/// Options of one disruption evaluation.
+/// Exclusions and effort of one disruption evaluation.
 #[derive(Clone, Copy)]
 pub(super) struct SearchOptions<'a> {
     /// NodeClaims that are not candidates.

@@ -27,7 +27,7 @@ use super::{
 /// Most candidates for lookahead. Above it only the next step is computed: plans and trajectories take a multiple of the time.
 const CANDIDATES_MAX: usize = 100;
 
-/// Result of the lookahead.
+/// Command and plan that the lookahead selected.
 #[derive(Default)]
 pub(super) struct Selection {
     /// Command to start now.

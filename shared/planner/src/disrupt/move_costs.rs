@@ -33,7 +33,7 @@ const YOUNG_NODE: SignedDuration = SignedDuration::from_hours(1);
 const IMAGE_PULL_PERCENT: i128 = 25;
 /// Spot interruptions per 100,000 node hours: five percent of nodes per month.
 const INTERRUPTIONS_PER_100K_HOURS: i128 = 7;
-/// Start time of a node in a NodePool where none was observed.
+/// Start time of a node in a NodePool without observed start times.
 const START_TIME_DEFAULT: SignedDuration = SignedDuration::from_mins(1);
 /// Upper bound on observed start times, the default registration time-out; longer ones are clamped to it.
 const START_TIME_MAX: SignedDuration = SignedDuration::from_mins(15);

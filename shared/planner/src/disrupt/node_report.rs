@@ -33,7 +33,7 @@ pub struct NodeReport {
     pub reason: Option<Reason>,
     /// Nodes that would run its pods, if that was simulated.
     pub alternative: Option<Alternative>,
-    /// Why the node is kept; `None` if it may be disrupted now.
+    /// Why the node is kept; `None` if the node may be disrupted now.
     pub kept: Option<String>,
 }
 

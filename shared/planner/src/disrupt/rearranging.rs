@@ -105,7 +105,7 @@ fn attempts(removable: usize) -> usize {
     (ATTEMPTS_PER_NODE_OF_FEW * removable).min(ATTEMPTS + ATTEMPTS_PER_NODE * removable)
 }
 
-/// Simulates the removal of a replacement group; `None` if it is impossible or does not pay.
+/// Simulates the removal of a replacement group; `None` if the removal is impossible or its saving does not outweigh its cost.
 fn simulate_group<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],

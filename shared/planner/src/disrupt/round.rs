@@ -5,7 +5,7 @@ use model::ledger::Cursor;
 
 use super::context::DisruptionContext;
 
-/// Result of a search through candidates one by one.
+/// First command found by a search through candidates one by one, and the position at which the search continues.
 pub(super) struct Searched<T> {
     pub(super) found: Option<T>,
     /// Position at which the next evaluation continues; `None` starts a new round.

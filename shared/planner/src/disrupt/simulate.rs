@@ -24,7 +24,7 @@ pub(super) enum DestinationPolicy {
     Drift,
 }
 
-/// Result of a simulation.
+/// Placement of the pods that remain after nodes are removed, on existing and on new nodes.
 #[derive(Clone)]
 pub(super) struct Simulation<'a> {
     pub(super) pods: Vec<&'a Pod>,

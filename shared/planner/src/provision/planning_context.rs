@@ -42,7 +42,7 @@ pub(crate) struct PlanningContext<'a> {
 /// Name of the EBS CSI driver.
 const EBS: &str = "ebs.csi.aws.com";
 
-/// Parameters of one solve.
+/// Pods to place in one solve, and the nodes that are removed or may not take them.
 pub(crate) struct SolveRequest<'q, 'p> {
     pub(crate) pods: Vec<&'q Pod>,
     /// Whether each pod is moved voluntarily.

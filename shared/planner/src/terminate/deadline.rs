@@ -29,7 +29,7 @@ const KUBELET_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 const OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 impl Deadline {
-    /// Earlier of the NodeClaim's deadline and the announced one; `None` if there is neither.
+    /// Earlier of the NodeClaim's deadline and the announced one; `None` without any deadline.
     pub(super) fn for_claim(claim: &NodeClaim, snapshot: &Snapshot) -> Option<Self> {
         let allowed = claim_deadline(claim, snapshot).map(|at| Self {
             at,

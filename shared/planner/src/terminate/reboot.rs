@@ -55,7 +55,7 @@ pub struct RebootCall {
     pub first: NodeClaimUpdate,
 }
 
-/// Outcome of a failed reboot.
+/// Reason why a reboot failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     /// The request does not parse.

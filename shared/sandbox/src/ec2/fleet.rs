@@ -133,7 +133,7 @@ impl Account {
         Some(offered.price)
     }
 
-    /// Error code and message with which a launch in a pool fails at present; `None` if it would succeed.
+    /// Error code and message with which a launch in a pool fails at present; `None` if a launch would succeed.
     fn launch_error(
         &self,
         capacity_type: CapacityType,

@@ -62,7 +62,7 @@ pub struct AccountOptions {
     pub honors_client_tokens: bool,
 }
 
-/// State of the account.
+/// Simulated EC2 account: instances, capacity, requests and events.
 #[derive(Debug)]
 pub struct Account {
     pub options: AccountOptions,

@@ -110,7 +110,7 @@ pub(super) fn patch_object(
     written(shared, request, result)
 }
 
-/// Result of a patch applied to the stored object.
+/// Applies a patch of any type but server-side apply to the stored object and returns the new value.
 pub(super) fn patched(
     server: &ApiServer,
     request: &ResourceRequest,

@@ -15,7 +15,7 @@ pub(super) struct Query {
     values: BTreeMap<String, String>,
 }
 
-/// Parameters of a list or watch.
+/// Selectors, page, resource version and time limit of a list or watch request.
 #[derive(Clone, Debug)]
 pub(super) struct ListQuery {
     pub(super) labels: LabelSelector,

@@ -11,7 +11,7 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// Options of a delete request.
+/// `DeleteOptions` of the Kubernetes API.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     pub grace_period_seconds: Option<i64>,

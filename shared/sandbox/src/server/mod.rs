@@ -68,7 +68,7 @@ pub enum UnknownFields {
     Refuse,
 }
 
-/// Result of a write.
+/// Object after a write, with warnings and whether the write changed it.
 #[derive(Clone, Debug)]
 pub struct WriteResult {
     pub object: Arc<Object>,

@@ -54,7 +54,7 @@ pub(crate) fn allocate(
         .then_some(search.usage)
 }
 
-/// State of the depth-first search.
+/// Devices chosen so far by the depth-first search, and the attempts that it has made.
 struct AllocationSearch<'s, 'a> {
     layout: &'s DeviceLayout<'a>,
     claims: &'s [&'s EvaluatedClaim],

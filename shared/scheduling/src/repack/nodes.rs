@@ -121,7 +121,7 @@ impl WorkBudget {
     }
 }
 
-/// Cheapest plan of all rounds; `None` if there is none within the work budget.
+/// Cheapest plan of all rounds; `None` if no round ends within the work budget.
 pub(crate) fn cheapest(
     items: &[Item<'_>],
     offers: &PurchaseOptions,

@@ -24,7 +24,7 @@ pub struct Message {
     pub body: String,
 }
 
-/// Result of a delivery.
+/// Messages of a delivery that stay in the queue, and counts of the others by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
@@ -99,7 +99,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Index of the fact in the list, where it is added if it is new. Of two deadlines the earlier counts.
+/// Index of the fact in the list; a new fact is appended. Of two deadlines the earlier counts.
 fn index_of(facts: &mut Vec<Interruption>, fact: Interruption) -> usize {
     let same = |other: &Interruption| (&other.instance, other.kind) == (&fact.instance, fact.kind);
     match facts.iter().position(same) {

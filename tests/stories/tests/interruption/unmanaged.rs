@@ -1,4 +1,4 @@
-//! Nodes without a NodePool, of managed node groups and of kOps, which are handled only where they are opted in.
+//! Nodes without a NodePool, of managed node groups and of kOps, which are handled only if they are opted in.
 
 use fakes::Fault;
 use model::{CapacityType, InstanceId, NodeName, PodKey, launch::Instance, node::Node};
