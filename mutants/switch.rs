@@ -20,7 +20,7 @@ pub fn on(number: u32) -> bool {
     on == number || (on >= TELL && first(number))
 }
 
-/// What is seldom done, away from code that is run often.
+/// Rare path, kept out of line of the code that runs often.
 #[cold]
 fn first(number: u32) -> bool {
     if TOLD[number as usize].load(Relaxed) {

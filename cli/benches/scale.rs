@@ -126,7 +126,7 @@ fn quiet(nodes: usize, table: &mut Table) -> Result<()> {
     cluster.run(&[SETTLE])?;
     for rung in [Rung::View, Rung::Lists] {
         for lane in Lane::WOKEN {
-            // It sees no view: what it ends, it reads itself.
+            // The terminator uses no view: it reads the pods of the nodes that it drains from the API server.
             if (lane, rung) != (Lane::Terminator, Rung::View) {
                 let measured = cluster.measure(lane, rung, &TURNS.to_string())?;
                 table.add(nodes, lane, rung, What::Quiet, measured);
@@ -150,7 +150,7 @@ struct Cluster {
 pub(crate) enum Rung {
     /// As the relay publishes them.
     View,
-    /// From the API server: lists at first, and what has changed since then.
+    /// Pods are read from the API server: lists at first, and changes since then.
     Lists,
 }
 

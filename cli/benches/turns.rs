@@ -1,4 +1,4 @@
-//! What a turn costs in a cluster where nothing is to do: every lane's turn, as the functions run it, over the wire.
+//! Cost of a turn in a cluster without work: every lane's turn, as the functions run it, over the wire.
 //!
 //!     cargo bench -p whittle --bench turns -- [NODES] [PODS]
 //!

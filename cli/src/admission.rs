@@ -180,7 +180,7 @@ impl Cluster {
         Outcome { unknown, refusals }
     }
 
-    /// Applies the pod's RuntimeClass. Returns what is unknown about it, or why it refuses the pod.
+    /// Applies the pod's RuntimeClass. Returns an unknown fact about the RuntimeClass, or the reason why the pod is refused.
     fn runtime(&self, spec: &mut PodSpec) -> Result<Option<String>, String> {
         let Some(name) = spec.runtime_class_name.as_deref() else {
             return Ok(None);

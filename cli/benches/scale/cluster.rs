@@ -316,7 +316,7 @@ fn daemon_set(name: &str) -> Value {
     })
 }
 
-/// As large as pods of a service mesh are: a sidecar, an init container, environment, probes and what they were told last.
+/// As large as pods of a service mesh are: a sidecar, an init container, environment, probes and annotations.
 fn pod(kind: &str, owner: &str, millicores: usize, node: Option<&str>, since: &str) -> Value {
     let environment: Vec<Value> = (0..12)
         .map(|index| json!({"name": format!("SETTING_{index}"), "value": format!("value-of-the-setting-{index}")}))

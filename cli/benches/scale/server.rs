@@ -8,7 +8,7 @@ use crate::support::announce;
 
 /// Serves until the end of standard input. Each line there is a number of pods that come to wait.
 pub(crate) async fn serve(nodes: usize, pods: usize) -> Result<()> {
-    // A clock that nobody moves: kubelets, schedulers and controllers take no time from what is measured.
+    // The clock stands still, so simulated kubelets, schedulers and controllers take no time from the measured turns.
     let clock = WorldClock::starting_at(WorldClock::wall().now());
     let sandbox = Sandbox::start(SandboxOptions {
         clock,

@@ -1,4 +1,4 @@
-//! What is measured: the turns of one lane, in a process of their own, as a function is one.
+//! Measured process: the turns of one lane, in a process of their own, like a function.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ pub(crate) struct Measured {
     pub(crate) warm_p99: u64,
     /// From the beginning of the first turn to its first CreateFleet call.
     pub(crate) fleet: Option<u64>,
-    /// From the beginnings of turns to what they commit, together: launching comes after it.
+    /// Total time from the start of each turn to its commit, which precedes launching.
     pub(crate) planned: u64,
     /// Of all turns, in MiB.
     pub(crate) peak: u64,
@@ -57,7 +57,7 @@ pub(crate) enum Until {
 /// Turns of a large cluster may take seconds each.
 const QUIET_MAX: Duration = Duration::from_secs(20);
 
-/// Runs turns of a lane on the cluster that was announced, and says what they cost.
+/// Runs turns of a lane on the announced cluster, and prints their costs.
 pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
     let subject = Subject::new()?;
     subject.take_over().await?;

@@ -1,4 +1,4 @@
-//! The figures of all sizes, side by side, and what was promised of the largest.
+//! Table of the figures of all sizes, and the goals for the largest.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use model::Lane;
 
 use super::{Rung, subject::Measured};
 
-/// What is promised of a cluster of 5,000 nodes and 50,000 pods.
+/// Goals for a cluster of 5,000 nodes and 50,000 pods.
 pub(crate) struct Goals {
     nodes: usize,
-    /// From the wake to the first CreateFleet call, in milliseconds, where the relay publishes pods, and where they are listed.
+    /// Time from the wake to the first CreateFleet call, in milliseconds, with pods published by the relay, and with listed pods.
     launch_by_view: u64,
     launch_by_lists: u64,
     lifecycle: u64,
@@ -106,7 +106,7 @@ impl Table {
         self.servers.push((nodes, mebibytes));
     }
 
-    /// What was promised and not kept.
+    /// Goals that were missed.
     pub(crate) fn missed(&self, goals: &Goals) -> Vec<String> {
         let mut missed = Vec::new();
         let mut judge = |what: String, value: u64, goal: u64| {

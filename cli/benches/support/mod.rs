@@ -41,7 +41,7 @@ pub(crate) fn announce(sandbox: &Sandbox) -> Result<()> {
     Ok(())
 }
 
-/// This program again, as the API server, and what it announced.
+/// Second process of this program, which serves as the API server, and the address that it announced.
 pub(crate) fn start_server(arguments: &[String]) -> Result<(Child, String)> {
     let mut server = Command::new(std::env::current_exe()?)
         .arg(SERVE)
@@ -101,7 +101,7 @@ pub(crate) fn memory(process: &str, field: &str) -> Result<u64> {
     Ok(kib.with_context(|| format!("no {field}"))?.div_ceil(1024))
 }
 
-/// What came before is no part of the peak.
+/// Resets the peak, so that memory used before does not count.
 pub(crate) fn forget_peak() -> Result<()> {
     std::fs::write("/proc/self/clear_refs", "5").context("the peak cannot be forgotten")
 }

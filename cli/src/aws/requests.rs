@@ -30,7 +30,7 @@ pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
     })
 }
 
-/// Approves a request, and returns a description of what it allows.
+/// Approves a request, and returns a description of the actions that it allows.
 pub(crate) fn answer(
     arguments: &Arguments,
     id: &str,

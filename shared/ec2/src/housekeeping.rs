@@ -1,4 +1,4 @@
-//! The housekeeper's work in the account: publishing prices, and garbage collection of what was made for launches.
+//! The housekeeper's work in the account: publishing prices, and garbage collection of resources that were created for launches.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Disruption commands: proposed without binding other turns, then committed with replacements for what they remove
+//! Disruption commands: proposed without binding other turns, then committed with replacements for the removed nodes
 //! (docs/protocol.md#d1).
 
 use jiff::Timestamp;

@@ -56,7 +56,7 @@ pub struct Executor<'a> {
     pub api: &'a dyn Cluster,
     pub ledger: &'a dyn Ledger,
     pub clock: &'a dyn Clock,
-    /// Time after which nothing new is begun; what is under way is left to a later turn.
+    /// Time after which no new step is begun; unfinished steps are left to a later turn.
     pub deadline: Timestamp,
     /// Age of a NodeClaim without an instance at which its launch is given up (docs/spec/lifecycle.md#liveness).
     pub launch_timeout: SignedDuration,
@@ -184,7 +184,7 @@ impl ExecutionOutcome {
     }
 }
 
-/// Time by which a lease outlives the turn's own end, so that no other turn takes over what is just being finished.
+/// Time by which a lease outlives the turn's own end, so that no other turn takes over a step that is just being finished.
 pub const LEASE_MARGIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl Executor<'_> {

@@ -15,7 +15,7 @@ pub struct Wake {
     pub lane: Lane,
     /// A kebab-case reason for logs, such as `pods-unschedulable`.
     pub reason: String,
-    /// Names that may choose what is read first; never believed. At most [`Wake::HINTS_MAX`].
+    /// Names of objects to read first; never believed. At most [`Wake::HINTS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<String>,
     /// Newest view of the cluster's pods, if the relay publishes views.

@@ -64,7 +64,7 @@ pub struct NewNode {
     pub choices: Vec<Choice>,
     /// Drivers of the devices that the pods claim, equal for all choices.
     pub drivers: BTreeSet<String>,
-    /// Whether `minValues` was lowered to what is available (policy BestEffort).
+    /// Whether `minValues` was lowered to the available number of values (policy BestEffort).
     pub min_values_relaxed: bool,
 }
 

@@ -113,7 +113,7 @@ impl CollectionPolicy<'_> {
     }
 }
 
-/// Collects garbage if it is due; `memory` keeps what was missing the last time.
+/// Collects garbage if it is due; `memory` keeps the objects that were missing the last time.
 pub(crate) async fn collect(
     world: &World,
     cluster: &ClusterName,
@@ -125,7 +125,7 @@ pub(crate) async fn collect(
     if let Some(at) = memory.collected_at
         && now.duration_since(at) < COLLECTION_INTERVAL
     {
-        // The next collection covers what has happened since.
+        // The next collection covers later changes.
         return Ok(CollectionResult {
             again: Some(at + COLLECTION_INTERVAL),
             ..CollectionResult::default()

@@ -1,4 +1,4 @@
-//! Collection of what a deleted cluster left (docs/design.md#mass-absence). No API server can name what is still needed, so
+//! Collection of a deleted cluster's resources (docs/design.md#mass-absence). No API server can name those still needed, so
 //! only EKS is asked, for a whole day; any other reason why the cluster cannot be reached proves nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -180,7 +180,7 @@ async fn validate_or_search(
     }
 }
 
-/// Validates a proposal: commits what is left of it, or drops it.
+/// Validates a proposal: commits its remaining nodes, or rolls it back.
 async fn validate(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

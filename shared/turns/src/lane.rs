@@ -73,7 +73,7 @@ pub async fn run(
     woken(world, &wake, id, deadline).await
 }
 
-/// [`run`] for a wake, whose hints may choose what is read.
+/// [`run`] for a wake, whose hints may choose the objects to read.
 pub async fn woken(
     world: &World,
     wake: &Wake,

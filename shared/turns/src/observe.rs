@@ -381,7 +381,7 @@ fn with_readiness(
     pool
 }
 
-/// The caps of the cluster's entry. An approval of what was held back lifts the cap on terminations.
+/// The caps of the cluster's entry. An approval of held-back terminations lifts the cap on terminations.
 fn caps(turn: &Turn<'_>) -> Caps {
     let caps = turn.entry.caps;
     match turn

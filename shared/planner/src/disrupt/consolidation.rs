@@ -199,7 +199,7 @@ fn with_cheaper_types(
     } else if node.admitted.contains(&CapacityType::Spot)
         && node.admitted.contains(&CapacityType::OnDemand)
     {
-        // A shortage of spot must fail the launch, not buy what is dearer.
+        // A shortage of spot must fail the launch, not buy a more expensive instance.
         pin_to_spot(&mut node);
     }
     reprice(context, &mut node, of_pool);

@@ -5,7 +5,7 @@ use model::{Snapshot, ledger::Cursor};
 
 use super::{Command, DisruptionResult, simulate_apply};
 
-/// Most steps of a trajectory. Longer ones are compared by what they have reached.
+/// Upper bound on the steps of a trajectory. Longer ones are compared by the cluster after this many steps.
 const STEPS_MAX: usize = 100;
 /// Simulated time between two steps.
 const STEP_DURATION: SignedDuration = SignedDuration::from_mins(5);

@@ -78,7 +78,7 @@ pub(super) fn repaired(snapshot: &Snapshot) -> BTreeSet<&Uid> {
     });
     let targets =
         commands.flat_map(|command| command.delete.iter().map(move |target| (command, target)));
-    // A finished repair binds only what it has deleted, because the node may have recovered.
+    // A finished repair concerns only NodeClaims that it has deleted, because other nodes may have recovered.
     let is_deleted = |target: &Target| {
         let mut claims = snapshot.node_claims.iter();
         claims.any(|claim| claim.uid == target.uid && claim.deleted_at.is_some())

@@ -51,7 +51,7 @@ trait Controller: std::fmt::Debug + Send {
     /// Tables whose changes trigger a run; an empty slice means every table.
     fn inputs(&self) -> &'static [TableId];
 
-    /// Reads the whole state and applies what is due; returns the time at which more becomes due.
+    /// Reads the whole state and applies the changes that are due; returns the time at which more becomes due.
     fn run(&mut self, client: &mut Client<'_>) -> ApiResult<Option<Timestamp>>;
 }
 

@@ -1,4 +1,4 @@
-//! CEL selectors over devices, as used by DeviceClasses and requests (docs/devices.md lists what is supported).
+//! CEL selectors over devices, as used by DeviceClasses and requests (docs/devices.md lists the supported functions).
 
 use std::{
     collections::{BTreeMap, BTreeSet},

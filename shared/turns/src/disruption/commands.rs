@@ -57,7 +57,7 @@ pub(super) struct StepResult {
     pub(super) refused: BTreeSet<usize>,
 }
 
-/// Records the new state first, then carries out its actions: a later turn finds what is left to do in the ledger or on the
+/// Records the new state first, then carries out its actions: a later turn finds the remaining actions in the ledger or on the
 /// nodes.
 pub(super) async fn advance(
     turn: &Turn<'_>,

@@ -249,7 +249,7 @@ fn report_unowned(
     }
 }
 
-/// Records in the journal what was collected, so that people can look up what became of an instance.
+/// Records collected resources in the journal, so that people can look up why an instance was terminated.
 async fn record_in_journal(
     world: &World,
     cluster: &ClusterName,

@@ -195,7 +195,7 @@ async fn write_meta(
 }
 
 /// Makes all lanes due: a lane that may act from now on evaluated the cluster while it might not, and no new wake announces
-/// what it left undone (docs/protocol.md#l4).
+/// its unfinished work (docs/protocol.md#l4).
 pub(super) async fn make_lanes_due(world: &World, cluster: &ClusterName) -> Result<(), TurnError> {
     let now = world.clock.now();
     for lane in Lane::WOKEN {

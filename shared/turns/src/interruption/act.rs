@@ -81,7 +81,7 @@ pub(super) async fn claims(
 }
 
 impl ClusterDelivery<'_> {
-    /// Performs ahead of the terminator's turn what it would do as well. Failures are left to the terminator.
+    /// Taints nodes and deletes NodeClaims ahead of the terminator's turn, which retries what fails here.
     pub(super) async fn fast_path(
         &self,
         api: Result<&dyn Cluster, &Arc<TurnError>>,

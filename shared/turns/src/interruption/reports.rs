@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl ClusterDelivery<'_> {
-    /// Records in the journal what was decided about nodes, so that people can look it up.
+    /// Records decisions about nodes in the journal, so that people can look them up.
     pub(super) async fn record_in_journal(&self, endings: &[Ending<'_>]) {
         let now = self.world.clock.now();
         let mut report = Report::new(self.cluster, Lane::Interruption, self.turn, now);

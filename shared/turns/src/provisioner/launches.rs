@@ -138,7 +138,7 @@ pub(super) async fn take_over(
     Ok(any)
 }
 
-/// Reports the outcome of launches, and schedules what is left of them.
+/// Reports the outcome of launches, and schedules a turn for unfinished ones.
 async fn report_outcome(
     turn: &Turn<'_>,
     outcome: &executor::ExecutionOutcome,

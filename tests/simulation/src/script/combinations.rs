@@ -1,4 +1,4 @@
-//! Faults that coincide with what they affect. Most rules matter only while two things happen at once, which independent events
+//! Faults that coincide with the events that they affect. Most rules matter only while two things happen at once, which independent events
 //! cause too rarely for a planted bug to be found within some dozens of seeds.
 
 use fakes::Fault;

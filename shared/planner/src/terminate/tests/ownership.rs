@@ -1,4 +1,4 @@
-//! Which instance a NodeClaim may terminate, and what it waits for before its release.
+//! Instances that a NodeClaim may terminate, and conditions for removing its finalizer.
 
 use model::Uid;
 
