@@ -28,7 +28,7 @@ async fn ledger_in_dynamodb_obeys_the_laws() {
 }
 
 #[tokio::test]
-async fn losing_plan_leaves_no_staged_row() {
+async fn uncommitted_plan_leaves_no_staged_row() {
     let LocalLedger { ledger, dynamodb } = LocalLedger::start();
     laws::lose_race_with_thousand_launches(&ledger, &"lost".into()).await;
     let rows = dynamodb.call("dynamodb", "scan", json!({"TableName": TABLE}));

@@ -307,7 +307,7 @@ fn launches(plan: &str, base: u64, count: usize) -> Commit {
 }
 
 #[tokio::test]
-async fn lost_plan_leaves_no_staged_row() {
+async fn uncommitted_plan_leaves_no_staged_row() {
     let (ledger, table) = ledger().await;
     let c = cluster();
     ledger.commit(&c, &launches("won", 0, 1)).await.unwrap();

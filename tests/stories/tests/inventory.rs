@@ -63,7 +63,10 @@ const GROUPS: &[Group] = &[
                     "two_nodes_with_one_provider_id_are_rejected",
                 ],
             ),
-            (REGISTRATION, &["each_lifecycle_step_of_a_node_claim_emits_an_event"]),
+            (
+                REGISTRATION,
+                &["each_lifecycle_step_of_a_node_claim_emits_an_event"],
+            ),
         ],
     ),
     (
@@ -152,14 +155,14 @@ const GROUPS: &[Group] = &[
         "nodeclaim/consistency",
         &[(
             REGISTRATION,
-            &["node_with_less_capacity_than_its_instance_type_is_reported_and_stays"],
+            &["node_with_less_capacity_than_its_instance_type_is_reported_and_kept"],
         )],
     ),
     (
         "nodeclaim/podevents",
         &[(
             QUIET_TIME,
-            &["arriving_and_leaving_pods_restart_consolidate_after"],
+            &["added_and_removed_pods_restart_consolidate_after"],
         )],
     ),
     (

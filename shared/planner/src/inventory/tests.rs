@@ -166,7 +166,7 @@ fn notice(action: InterruptionAction, done: bool) -> Notice {
 }
 
 #[test]
-fn command_or_notice_marks_a_node_as_leaving() {
+fn command_or_notice_marks_a_node_as_deleting() {
     type Change = (fn(&mut Snapshot), (bool, bool));
     let command = |snapshot: &mut Snapshot, state| {
         snapshot.commands = vec![Command {
@@ -263,7 +263,7 @@ fn launch_past_the_registration_timeout_takes_no_pods() {
 }
 
 #[test]
-fn node_deleted_for_a_timeout_counts_for_limits_until_gone() {
+fn node_of_a_timed_out_node_claim_counts_against_limits_until_the_node_claim_is_deleted() {
     let usage = |reason: &str, deleted: bool| {
         let mut snapshot = world();
         snapshot.commands = vec![Command {

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_and_uninitialized_nodes_are_not_judged() {
+    fn deleted_and_uninitialized_nodes_are_not_checked_for_consistency() {
         assert_eq!(
             amiss(1, |claim, _| claim.status.conditions.clear()),
             [""; 0]

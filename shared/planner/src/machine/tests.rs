@@ -145,7 +145,7 @@ fn the_whole_table() {
 }
 
 #[test]
-fn leaving_node_claim_is_judged_by_observations_alone() {
+fn steps_of_a_deleted_node_claim_depend_on_observations_alone() {
     for observations in leaving() {
         let (after, steps) = next(State::Draining, observations);
         for state in [State::Detaching, State::Terminating] {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_node_is_tainted_and_excluded_from_load_balancers() {
+    fn terminating_node_is_tainted_and_excluded_from_load_balancers() {
         let mine = taint("mine", TaintEffect::NoSchedule);
         let update = mark(&node(std::slice::from_ref(&mine))).unwrap();
         assert_eq!(identity(&update), ("n", "uid-n", "1"));

@@ -178,7 +178,7 @@ fn node_is_restored_after_its_reboot() {
 }
 
 #[test]
-fn unready_or_leaving_node_is_not_uncordoned() {
+fn unready_or_terminating_node_is_not_uncordoned() {
     let mut down = rebooting(&UnmanagedNodeSettings::default());
     down.boot_id = "second".into();
     down.ready.status = ConditionStatus::Unknown;

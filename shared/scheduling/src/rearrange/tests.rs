@@ -73,7 +73,7 @@ fn several_nodes_are_not_replaced_by_one_of_their_own_type() {
 }
 
 #[test]
-fn node_that_saves_less_than_its_evictions_cost_stays() {
+fn node_whose_replacement_saves_less_than_its_evictions_cost_is_kept() {
     let fixture = SmallCluster::new().node("l", "a", &[1_000, 1_000, 1_000]);
     let planned = |cents: i64| removed(&fixture.plans(&[cents], |_, _| {})[0]).len();
     // A smaller node saves 17 cents.
@@ -121,7 +121,7 @@ fn saving_of_a_group_is_split_by_price() {
 
 /// The pod fits on another node, so removing this one saves its whole price.
 #[test]
-fn node_cheaper_than_its_least_saving_stays() {
+fn node_cheaper_than_its_least_saving_is_kept() {
     let fixture = SmallCluster::new()
         .node("m", "a", &[900])
         .node("s", "a", &[900]);

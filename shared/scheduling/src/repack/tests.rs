@@ -162,7 +162,7 @@ fn repacking_keeps_anti_affinity() {
 }
 
 #[test]
-fn pod_leaves_a_fixed_node_if_that_is_cheaper() {
+fn pod_is_moved_off_a_fixed_node_if_that_is_cheaper() {
     let (small, large) = (
         instance_type("small", 4, 16, 10),
         instance_type("large", 8, 16, 25),

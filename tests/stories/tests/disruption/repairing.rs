@@ -158,7 +158,7 @@ async fn pod_that_its_budget_protects_is_removed_at_the_repair_bound() {
 }
 
 #[tokio::test]
-async fn node_that_recovers_while_its_replacement_starts_stays() {
+async fn node_that_recovers_while_its_replacement_starts_is_kept() {
     let mut rig = repairing().await;
     let sick = silence(&rig);
     rig.pass(secs(1_790)).await;

@@ -329,7 +329,7 @@ async fn replacement_without_capacity_rolls_back_and_another_type_is_tried_later
 }
 
 #[tokio::test]
-async fn replacement_that_never_initializes_rolls_back_and_the_pod_stays() {
+async fn replacement_that_never_initializes_rolls_back_and_the_pod_is_not_evicted() {
     let mut rig = oversized().await;
     rig.sim.with(|world| world.api.closed = true);
     wait(&mut rig, 300, replacing).await;

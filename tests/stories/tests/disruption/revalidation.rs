@@ -88,7 +88,7 @@ async fn pods_bound_before_revalidation_keep_the_node() {
 }
 
 #[tokio::test]
-async fn empty_node_that_gets_a_pod_before_its_deletion_stays() {
+async fn empty_node_that_gets_a_pod_before_its_deletion_is_kept() {
     let mut rig = oversized().await;
     rig.scale(0);
     wait(&mut rig, 300, proposed).await;

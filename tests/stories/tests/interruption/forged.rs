@@ -14,7 +14,7 @@ fn is_untouched(rig: &Rig, instance: &InstanceId) {
 }
 
 #[tokio::test]
-async fn spot_notice_for_an_on_demand_instance_is_rejected_and_its_node_stays() {
+async fn spot_notice_for_an_on_demand_instance_is_rejected_and_its_node_is_kept() {
     let mut rig = running(Relay::Dead, 1).await;
     let node = instances(&rig)[0].clone();
     let body = warning(&rig, &node);

@@ -133,7 +133,7 @@ async fn node_claim_without_a_node_class_is_deleted_at_the_launch_timeout() {
 }
 
 #[tokio::test]
-async fn node_claim_naming_an_unmanaged_instance_is_deleted_and_the_instance_stays() {
+async fn node_claim_naming_an_unmanaged_instance_is_deleted_and_the_instance_is_kept() {
     let mut rig = serving(1).await;
     rig.sim.with(|world| {
         let like = world.account.instances.values().next().unwrap().clone();
@@ -171,7 +171,7 @@ async fn node_claim_naming_an_unmanaged_instance_is_deleted_and_the_instance_sta
 }
 
 #[tokio::test]
-async fn node_claim_naming_the_instance_of_another_is_deleted_and_the_other_stays() {
+async fn node_claim_naming_the_instance_of_another_is_deleted_and_the_other_is_kept() {
     let mut rig = serving(1).await;
     let owner = claim(&rig);
     apply(&rig, "zz-grabbing", |claim| {

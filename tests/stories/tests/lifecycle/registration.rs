@@ -117,7 +117,7 @@ async fn expired_node_is_deleted_and_its_pods_are_rescheduled() {
 }
 
 #[tokio::test]
-async fn node_with_less_capacity_than_its_instance_type_is_reported_and_stays() {
+async fn node_with_less_capacity_than_its_instance_type_is_reported_and_kept() {
     let mut rig = serving(1).await;
     let name = node(&rig);
     change_node(&rig, &name, |node| node.capacity.set("memory", 1 << 30));

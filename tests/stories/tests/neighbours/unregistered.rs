@@ -46,7 +46,7 @@ async fn single_list_without_an_entry_changes_nothing() {
 }
 
 #[tokio::test]
-async fn entry_that_comes_back_is_served_again() {
+async fn re_registered_entry_is_served_again() {
     let mut rig = serving(2).await;
     let taken = take_entry(&rig);
     rig.pass(secs(600)).await;

@@ -270,7 +270,7 @@ fn eligible_nodes_are_counted_by_reason_independent_of_budgets() {
 }
 
 #[test]
-fn leaving_nodes_are_not_eligible() {
+fn terminating_nodes_are_not_eligible() {
     let empty = ["a", "b", "c"].into_iter();
     let cluster = empty.fold(TestCluster::new(), |cluster, name| {
         cluster.node(name, "small", &[])

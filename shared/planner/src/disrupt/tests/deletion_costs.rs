@@ -78,7 +78,7 @@ fn drifted_nodes_rank_before_others() {
 }
 
 #[test]
-fn pods_of_leaving_nodes_are_deleted_first() {
+fn pods_of_terminating_nodes_are_deleted_first() {
     let cluster = three().with(|snapshot| {
         let now = snapshot.now;
         snapshot.node_claims[0].deleted_at = Some(now);

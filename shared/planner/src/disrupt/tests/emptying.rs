@@ -130,7 +130,7 @@ fn budget_that_closes_before_validation_blocks_the_command() {
 }
 
 #[test]
-fn empty_node_expected_by_pods_of_a_leaving_node_is_kept() {
+fn empty_node_needed_by_pods_of_a_terminating_node_is_kept() {
     let mut cluster = TestCluster::new()
         .node("leaving", "small", &[1_500])
         .node("new", "small", &[])

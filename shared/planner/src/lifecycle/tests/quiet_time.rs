@@ -41,7 +41,7 @@ fn node_without_consolidate_after_is_consolidatable_once_initialized() {
 }
 
 #[test]
-fn arriving_and_leaving_pods_restart_consolidate_after() {
+fn added_and_removed_pods_restart_consolidate_after() {
     let (mut snapshot, _) = quiet_for(3_600);
     let first = lifecycle(&snapshot);
     let written = claim_update(&first);

@@ -58,7 +58,7 @@ fn node(kind: &str, pods: &[usize]) -> (String, Vec<usize>) {
 }
 
 #[test]
-fn pod_goes_to_the_node_with_least_slack() {
+fn pod_is_placed_on_the_node_with_least_slack() {
     let node_of = |nodes: [&[i64]; 2]| {
         let fixture = SmallCluster::new()
             .node("s", "a", &[900])
@@ -182,13 +182,13 @@ fn zone_of(fixture: &SmallCluster) -> Option<&'static str> {
 }
 
 #[test]
-fn spread_pod_goes_to_the_zone_with_fewest_pods_at_any_price() {
+fn spread_pod_is_placed_in_the_zone_with_fewest_pods_at_any_price() {
     let spread = |shape: &mut PodShape| shape.topology_spread = vec![by_zone(3)];
     assert_eq!(zone_of(&priced_zones([1, 2, 3], spread)), Some("c"));
 }
 
 #[test]
-fn anti_affinity_pod_goes_to_the_cheapest_allowed_zone() {
+fn anti_affinity_pod_is_placed_in_the_cheapest_allowed_zone() {
     let apart = |shape: &mut PodShape| {
         shape.pod_anti_affinity.required = vec![selecting(labels::ZONE)];
     };

@@ -170,7 +170,7 @@ fn with_follower(result: &SolveResult) -> (Vec<usize>, i64) {
 }
 
 #[test]
-fn pod_leaves_if_the_saving_exceeds_the_added_cost() {
+fn pod_is_moved_if_the_saving_exceeds_the_added_cost() {
     let result = |led: &[Pod]| solve_pods(led, &sizes(), Resources::default());
     // The joined node grows by five cents, the other one shrinks by ten.
     let gain = result(&led([4_500, 3_500, 900]));
@@ -194,7 +194,7 @@ fn pod_that_others_have_affinity_to_does_not_leave() {
 }
 
 #[test]
-fn no_pod_leaves_for_another_node_pool_or_under_limits() {
+fn no_pod_is_moved_to_another_node_pool_or_under_limits() {
     let mut all = led([3_500, 1_000, 900]);
     let limited = solve_pods(&all, &sizes(), [("cpu", 100_000)].into());
     assert_eq!(with_follower(&limited), (vec![0, 2], 15 + 10));

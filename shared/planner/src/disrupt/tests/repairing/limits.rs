@@ -98,7 +98,7 @@ fn with_budget(cluster: TestCluster, nodes: &str, reasons: &[&str]) -> TestClust
 }
 
 #[test]
-fn leaving_nodes_count_against_the_repair_budget_and_unready_ones_do_not() {
+fn terminating_nodes_count_against_the_repair_budget_and_unready_ones_do_not() {
     let ill = with_budget(lost_of(10, 2), "1", &[]);
     assert_eq!(ill.removes().len(), 1);
     let leaving = ill.with(|snapshot| {
