@@ -1,4 +1,4 @@
-//! What a cold function pays for the catalog: to load what EC2 sells in a Region, and to resolve every type through a NodeClass.
+//! Cost of the catalog for a cold function: loading a Region's offerings, and resolving every instance type through a NodeClass.
 //!
 //!     cargo bench -p whittle --bench catalog -- FOLDER
 //!

@@ -1,4 +1,4 @@
-//! What turns cost as clusters grow: every lane over the wire, in a process of its own, at 500, 2,000 and 5,000 nodes.
+//! Cost of turns as clusters grow: every lane over the wire, in a process of its own, at 500, 2,000 and 5,000 nodes.
 //!
 //!     cargo bench -p whittle --bench scale -- [NODES | FILE]…
 //!

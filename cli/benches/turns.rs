@@ -38,7 +38,7 @@ use turns::{Outcome, Report};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What all nodes are, and what their pods may take together.
+/// Instance type of all nodes, and the capacity for their pods together.
 const TYPE: &str = "m5.xlarge";
 const ZONE: &str = "us-east-1a";
 const MILLICORES: usize = 3_800;

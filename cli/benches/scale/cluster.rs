@@ -10,7 +10,7 @@ use model::labels;
 use sandbox::World;
 use serde_json::{Map, Value, json};
 
-/// What every node is.
+/// Instance type of every node.
 pub(crate) const TYPE: &str = "m5.xlarge";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
 /// Of DaemonSets, on every node.

@@ -22,7 +22,7 @@ pub(crate) const ANNOUNCED: &str = "WHITTLE_BENCH_SERVER";
 pub(crate) const VIEW: &str = "WHITTLE_BENCH_VIEW";
 const EPOCH: &str = "bench";
 
-/// What the turns of a subject came to.
+/// Figures measured over the turns of a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
     /// Of a turn in a process that has just begun, in milliseconds.
@@ -45,10 +45,10 @@ pub(crate) struct Measured {
     pub(crate) launched: u64,
 }
 
-/// How long a subject goes on.
+/// Condition on which a process stops running turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// So many turns that have nothing to do, or as many as there is time for.
+    /// Upper bound on turns without work; fewer if time runs out.
     Quiet(usize),
     /// No pod is left to the next turn.
     AllPlanned,
@@ -242,7 +242,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the process that compares has told this one.
+/// Value of an environment variable that the comparing process set for this one.
 #[expect(
     clippy::disallowed_methods,
     reason = "a measurement has no configuration but this"

@@ -34,7 +34,7 @@ impl Goals {
     };
 }
 
-/// What happens while turns are measured.
+/// Activity in the cluster while turns are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Quiet,

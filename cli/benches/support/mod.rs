@@ -1,4 +1,4 @@
-//! What the measurements of turns share: an API server in a process of its own, and everything else of their world in memory.
+//! Setup shared by the measurements of turns: an API server in a process of its own, and all other services in memory.
 
 use std::{
     io::{BufRead, BufReader, Read},

@@ -27,7 +27,7 @@ pub(super) fn of_group(text: &str) -> Result<(Option<String>, PathBuf), String> 
 }
 
 impl UserData {
-    /// The same script for all groups.
+    /// One script for all groups.
     pub(super) fn of_all(script: &str) -> Self {
         Self {
             of_groups: BTreeMap::new(),

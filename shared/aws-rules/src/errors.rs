@@ -1,6 +1,6 @@
 //! Meaning of EC2's error codes for the caller (docs/spec/aws.md#errors).
 
-/// What the caller can do about an error code.
+/// Reaction of the caller to an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorClass {
     /// Try other offerings.

@@ -146,7 +146,7 @@ pub struct Millionths(pub u32);
 pub struct FractionError(String);
 
 impl Millionths {
-    /// That fraction of `amount`, rounded up.
+    /// The fraction of `amount`, rounded up.
     pub(crate) fn of(self, amount: i64) -> i64 {
         let product = i128::from(amount) * i128::from(self.0);
         i64::try_from(-(-product).div_euclid(1_000_000)).unwrap_or(i64::MAX)

@@ -60,7 +60,7 @@ pub struct Account {
 /// Handling of a repeated ClientToken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tokens {
-    /// The same answer again; an error if any parameter differs.
+    /// Repeats the first answer to a client token; an error if any parameter differs.
     #[default]
     Honoured,
     Ignored,

@@ -1,7 +1,7 @@
 //! AWS services of which a single call is used and whose SDKs would be crates of their own: requests are signed and sent here, with the
 //! HTTP client and credentials of the other SDKs; the stack's bucket, which needs two such calls; and descriptions of SDK errors.
 //!
-//! It must never depend on the SDK of a service: the relay uses this crate, too.
+//! The crate must never depend on the SDK of a service: the relay uses this crate, too.
 
 mod bucket;
 mod describe;

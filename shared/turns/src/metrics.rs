@@ -68,7 +68,7 @@ pub(crate) fn publish(world: &World, cluster: &ClusterName, mut metrics: Vec<Met
         .publish(Some(cluster), world.clock.now(), &all);
 }
 
-/// Counts events that end no node of any cluster, by reason: an unknown version, or an instance of no registered cluster.
+/// Counts events that interrupt no node of any cluster, by reason: an unknown version, or an instance of no registered cluster.
 pub(crate) fn publish_ignored(world: &World, ignored: &BTreeMap<&'static str, u64>) {
     let metrics = ignored.iter().map(|(why, count)| Metric {
         name: "whittle_interruptions_ignored_total",

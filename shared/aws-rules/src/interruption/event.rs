@@ -67,7 +67,7 @@ pub(super) fn envelope(body: &str) -> serde_json::Result<Event> {
     serde_json::from_value(Value::Object(body))
 }
 
-/// The kind and instances of an event. `None` for an unknown triple; no kind for a known triple that ends no instance.
+/// The kind and instances of an event. `None` for an unknown triple; no kind for a known triple that interrupts no instance.
 pub(super) fn upstream_event(
     event: &Event,
 ) -> serde_json::Result<Option<(Option<Kind>, Vec<String>)>> {
@@ -115,7 +115,7 @@ pub(super) fn detail<T: DeserializeOwned>(event: &Event) -> serde_json::Result<T
     serde_json::from_value(event.detail.clone())
 }
 
-/// The kind of a state change. EC2 writes states in lower case; a state in another case ends the node as well.
+/// The kind of a state change. EC2 writes states in lower case; a state in another case counts as well.
 fn state_change(state: &str) -> Option<Kind> {
     match state {
         "stopping" | "stopped" => Some(Kind::InstanceStopped),

@@ -32,7 +32,7 @@ pub struct Delivery {
     pub kept: BTreeMap<String, String>,
     /// Counts of announcements by kind and outcome, and of ignored messages by reason.
     pub counts: BTreeMap<String, usize>,
-    /// Counts of events that end no node of any cluster, by reason.
+    /// Counts of events that interrupt no node of any cluster, by reason.
     #[serde(skip)]
     ignored: BTreeMap<&'static str, u64>,
 }
@@ -149,7 +149,7 @@ impl Delivery {
         }
     }
 
-    /// Counts an event that ends no node of any cluster.
+    /// Counts an event that interrupts no node of any cluster.
     fn ignore(&mut self, why: &'static str) {
         *self.ignored.entry(why).or_default() += 1;
     }

@@ -58,7 +58,7 @@ impl Laws {
         // A command's replacements may also serve pending pods; either launch may serve them.
         if wins && lane == Lane::Provisioner {
             // Later pods may take the place of an expected one, by the plan or by scheduling, so that it has to be placed again.
-            // That is a new packing, not a forgotten launch.
+            // A new packing is not a forgotten launch.
             let is_given_away = |intent: &&Intent| {
                 let own = &intent.launch.pods;
                 let mut expected = commit.plan.nominations.iter();
