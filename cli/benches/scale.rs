@@ -2,7 +2,7 @@
 //!
 //!     cargo bench -p whittle --bench scale -- [NODES | FILE]…
 //!
-//! A file has lines that other measurements printed, which are told again; one that ends with "missed" counts as that.
+//! A file has lines that other measurements printed, which are printed again; one that ends with "missed" counts as that.
 //! The API server is a process of its own, too, in which nothing acts, and holds objects of the size that real ones have;
 //! EC2 and the ledger are in memory. The last line says which goals were missed, and the exit status follows.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
@@ -86,7 +86,7 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures clusters of these sizes one after the other, and tells of all goals.
+/// Measures clusters of these sizes one after the other, and prints whether each goal is met.
 fn compare(sizes: &[usize], others: &str) -> Result<ExitCode> {
     let mut table = Table::new();
     for nodes in sizes {

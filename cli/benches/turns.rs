@@ -68,7 +68,7 @@ async fn main() -> Result<()> {
     Box::pin(measure(number(0, 500)?, number(1, 5_000)?)).await
 }
 
-/// A cluster whose machines are told on standard input, until that ends.
+/// A cluster whose machines are read from standard input, until its end.
 async fn serve() -> Result<()> {
     let kind = instance_type()?;
     let sandbox = Sandbox::start(SandboxOptions::default()).await?;
@@ -83,7 +83,7 @@ async fn serve() -> Result<()> {
     Ok(())
 }
 
-/// A machine is told by its name and its provider ID.
+/// Each machine is given by its name and its provider ID.
 fn node(kind: &InstanceType, machine: &str) -> Result<NodeJoin> {
     let (name, provider_id) = machine
         .split_once(' ')

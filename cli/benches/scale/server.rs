@@ -1,4 +1,4 @@
-//! The API server of a measurement: a cluster of the size that was asked for, and pods that come to wait when told.
+//! The API server of a measurement: a cluster of the requested size, and pods that become pending on request.
 
 use anyhow::{Context, Result};
 use sandbox::{Sandbox, SandboxOptions, WorldClock};

@@ -32,7 +32,7 @@ use serde_json::{Map, Value, json};
 use self::account::RegionFacts;
 use crate::catalogs;
 
-/// Start of a file's first JSON value, which tells a document of cases from lines of cases.
+/// Start of a file's first JSON value, which distinguishes a document of cases from lines of cases.
 #[derive(Deserialize)]
 struct Shape {
     cases: Option<IgnoredAny>,

@@ -146,7 +146,7 @@ fn generations(group: &mut Group, generations: &[String]) {
     group.require(FAMILY, operator, families);
 }
 
-/// Converts accelerators. GPUs and other accelerators have labels of their own; types, names and manufacturers tell which of them are
+/// Converts accelerators. GPUs and other accelerators have labels of their own; types, names and manufacturers determine which of them are
 /// meant.
 fn accelerators(group: &mut Group, attributes: &Map<String, Value>) {
     let list = |field: &str| attributes.get(field).map(texts).unwrap_or_default();

@@ -234,7 +234,7 @@ impl Rig {
         self.send(instance, kind, deadline).await
     }
 
-    /// Delivers a message to the interrupt queue, whoever sent it.
+    /// Delivers a message of any sender to the interrupt queue.
     pub async fn send(
         &mut self,
         instance: &InstanceId,

@@ -45,7 +45,7 @@ pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
     cost.clamp(-EVICTIONS_MAX * EVICTION, EVICTIONS_MAX * EVICTION)
 }
 
-/// Karpenter ignores deletion costs while it writes them, because it cannot tell its own values from those of owners.
+/// Karpenter ignores deletion costs while it writes them, because it cannot distinguish its own values from those of owners.
 fn counts_deletion_cost(settings: &Settings) -> bool {
     settings.optimize != Optimize::Upstream || !deletion_cost::is_on(settings)
 }

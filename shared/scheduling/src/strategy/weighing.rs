@@ -126,6 +126,6 @@ fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool
         let mut own = own.filter_map(|pod| input.pods.get(*pod));
         return own.any(|pod| Preference::of_pod(pod).next().is_some());
     }
-    // Existing nodes cost nothing more, and the lower bound does not tell how many pods they would take.
+    // Existing nodes cost nothing more, and the lower bound does not include the pods that they would take.
     !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, result)))
 }
