@@ -54,6 +54,9 @@ const SNAPSHOT_AGE_MAX: SignedDuration = SignedDuration::from_hours(3);
 /// Upper bound on the records searched for a snapshot: about one a minute in [`SNAPSHOT_AGE_MAX`].
 const RECORDS_SEARCHED_MAX: usize = 200;
 
+/// Upper bound on the records of a node that are searched for its launch, which is the oldest.
+const TIMELINE_RECORDS_MAX: usize = 2_000;
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let subject = subject(&arguments.object, &arguments.namespace)?;
     let now = moment::now();
@@ -142,11 +145,15 @@ async fn history(
     subject: &Subject,
     until: Timestamp,
 ) -> Result<(Vec<Report>, BTreeSet<Subject>)> {
+    let most = match arguments.timeline {
+        true => TIMELINE_RECORDS_MAX,
+        false => arguments.last,
+    };
     let wanted = |subject: &Subject| JournalQuery {
         about: Some(subject.clone()),
         from: until - RETENTION,
         until,
-        most: arguments.last,
+        most,
     };
     let mut reports = read(source.latest(cluster, &wanted(subject)).await?);
     let mut subjects = BTreeSet::from([subject.clone()]);
@@ -158,7 +165,7 @@ async fn history(
     }
     reports.sort_by(|a, b| (a.at, &a.turn).cmp(&(b.at, &b.turn)));
     reports.dedup_by(|a, b| a.turn == b.turn && a.at == b.at);
-    let first = reports.len().saturating_sub(arguments.last);
+    let first = reports.len().saturating_sub(most);
     Ok((reports.split_off(first), subjects))
 }
 

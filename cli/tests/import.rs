@@ -572,8 +572,8 @@ fn sizes_in_other_units_than_nodes_become_limits_of_that_unit() {
         group
     };
     for (group, limit) in [
-        (weighted(["2", "4"]), "nodes: \"2\""),
-        (weighted(["2", "2"]), "nodes: \"2\""),
+        (weighted(["2", "4"]), "nodes: \"3\""),
+        (weighted(["2", "2"]), "nodes: \"3\""),
         (weighted(["1", "1"]), "nodes: \"5\""),
         (by_vcpu("vcpu"), "cpu: \"5\""),
         (by_vcpu("memory-mib"), "memory: 5Mi"),

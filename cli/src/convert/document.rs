@@ -104,7 +104,7 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 field: String::new(),
                 value: String::new(),
                 remedy: match template_remedy(&part) {
-                    Some(remedy) => remedy.to_owned(),
+                    Some(remedy) => format!("{remedy} ({error})"),
                     None => format!("it cannot be read: {error}"),
                 },
             })),

@@ -47,11 +47,14 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Upper bound on the number of nodes of this size; `None` if the number depends on the instance types.
+    /// Most nodes of a group of this size: Auto Scaling launches until the capacity is reached or exceeded. `None` if the number depends on the instance types.
     pub(super) fn nodes(self, size: i64) -> Option<i64> {
         match self {
             Self::Node => Some(size),
-            Self::Weight { least, .. } => Some((size / least.max(1)).max(size.min(1))),
+            Self::Weight { least, .. } => {
+                let least = least.max(1);
+                Some(size.saturating_add(least - 1) / least)
+            }
             Self::Cpu | Self::MebibyteOfMemory => None,
         }
     }

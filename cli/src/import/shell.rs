@@ -102,6 +102,10 @@ impl Variables {
 
     /// The value of the variable that `text`, which follows a dollar sign, names, and the text after the name.
     fn reference<'a>(&self, text: &'a str) -> Option<(&str, &'a str)> {
+        // A command after an open here-document may belong to it.
+        if self.here_document.is_some() {
+            return None;
+        }
         let (name, after) = match text.strip_prefix('{') {
             Some(braced) => braced.split_once('}')?,
             None => text.split_at(name_length(text)),
@@ -143,7 +147,11 @@ fn name_length(text: &str) -> usize {
 
 /// The assignments of a line that consists of them; `None` is the value of one that the shell computes.
 fn assignments(line: &str) -> Option<Vec<(String, Option<String>)>> {
-    let words = shlex::split(line.trim_end_matches(';'))?;
+    let line = line.trim_end_matches(';');
+    if unquoted(line).any(|(_, character)| ";&|<>()".contains(character)) {
+        return None;
+    }
+    let words = shlex::split(line)?;
     let declares = words
         .first()
         .is_some_and(|first| DECLARATIONS.contains(&first.as_str()));
@@ -160,9 +168,31 @@ fn assignments(line: &str) -> Option<Vec<(String, Option<String>)>> {
     (!assignments.is_empty()).then_some(assignments)
 }
 
+/// The characters of a line outside of quotes, with their positions in bytes.
+fn unquoted(line: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut is_single, mut is_double, mut is_escaped) = (false, false, false);
+    line.char_indices().filter(move |(_, character)| {
+        let escaped = std::mem::take(&mut is_escaped);
+        match character {
+            _ if escaped => {}
+            '\\' if !is_single => is_escaped = true,
+            '\'' if !is_double => is_single = !is_single,
+            '"' if !is_single => is_double = !is_double,
+            _ => return !is_single && !is_double,
+        }
+        false
+    })
+}
+
 /// The end marker of the here-document that a line begins.
 fn here_document(line: &str) -> Option<String> {
-    let (_, after) = line.split_once("<<")?;
+    // An arithmetic expression shifts.
+    if line.contains("((") {
+        return None;
+    }
+    let is_opening = |at: usize| line.get(at..).is_some_and(|rest| rest.starts_with("<<"));
+    let (at, _) = unquoted(line).find(|(at, _)| is_opening(*at))?;
+    let after = line.get(at + 2..)?;
     let word = after
         .trim_start_matches('-')
         .trim_start()
@@ -214,6 +244,7 @@ mod tests {
             ("A=1\nexport A\necho $A ${A}", "$A", "1"),
             ("if [ -n \"$B\" ]; then\n  :\nfi\nA=1", "$A", "1"),
             ("A=1", "'$A' \\$A", "'$A' \\$A"),
+            ("echo $((1<<2)) '<<'\nA=1", "$A", "1"),
         ] {
             assert_eq!(self::expanded(script, command), expected, "{script}");
         }
@@ -239,6 +270,11 @@ mod tests {
             "# A=1",
             "A=1\nContent-Type: text/x-shellscript",
             "A='1",
+            "A=1;B=2",
+            "A=1&&true",
+            "A=1>file",
+            "A=1\nA=2;B=1",
+            "A=1\ncat << EOF",
         ] {
             assert_eq!(expanded(script, "$A ${A}"), "$A ${A}", "{script}");
         }

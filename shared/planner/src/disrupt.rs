@@ -39,10 +39,11 @@ use std::{
 use api::conditions::types::INITIALIZED;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    NodeClaimName, NodePoolName, Snapshot,
+    NodeClaimName, NodeName, NodePoolName, Snapshot,
     ledger::{self, Cursor},
     node_claim::NodeClaim,
     plan::Target,
+    pod::Pod,
     snapshot::Optimize,
 };
 use scheduling::PrecomputedIndexes;
@@ -65,8 +66,12 @@ use self::{
     reschedulable::ReschedulablePods,
 };
 use crate::{
-    decision::Note, inventory::Inventory, lifecycle::pod_events::MERGED_WITHIN,
-    provision::planning_context::PlanningContext, share::Share,
+    decision::Note,
+    inventory::Inventory,
+    lifecycle::pod_events::{self, Judged, MERGED_WITHIN},
+    pods::is_reschedulable,
+    provision::planning_context::PlanningContext,
+    share::Share,
 };
 
 /// Reason of a disruption, in the spelling of conditions, events and metrics.
@@ -219,10 +224,27 @@ pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration
         .iter()
         .map(|claim| (&claim.name, claim))
         .collect();
+    let mut pods: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
+    for pod in &snapshot.pods {
+        if let Some(node) = &pod.node_name {
+            pods.entry(node).or_default().push(pod);
+        }
+    }
     let unchanged_since = |target: &Target| {
         let claim = claims.get(&target.name)?;
+        let pods = pods.get(claim.status.node_name.as_ref()?);
+        let pods = pods.map_or(&[][..], Vec::as_slice);
+        // Pods that cost nothing to evict are disturbed all the same, and a change may not be recorded yet.
+        if pods.iter().any(|pod| is_reschedulable(pod))
+            || !matches!(
+                pod_events::judge(pods, claim, snapshot.now),
+                Judged::Unchanged
+            )
+        {
+            return None;
+        }
         match claim.status.last_pod_event {
-            // A later change may not be recorded yet.
+            // Changes soon after a recorded one are recorded as one.
             Some(event) => Some(event + MERGED_WITHIN),
             None => claim
                 .condition(INITIALIZED)

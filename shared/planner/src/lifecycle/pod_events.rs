@@ -14,20 +14,20 @@ use crate::inventory::{is_daemon, is_terminal};
 pub(crate) const MERGED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Update to write: the digest, and the time if it is an event.
-pub(super) struct PodChange {
-    pub(super) digest: String,
-    pub(super) event: Option<Timestamp>,
+pub(crate) struct PodChange {
+    pub(crate) digest: String,
+    pub(crate) event: Option<Timestamp>,
 }
 
 /// Whether the pods of a node have changed.
-pub(super) enum Judged {
+pub(crate) enum Judged {
     Unchanged,
     Changed(PodChange),
     /// The last event is too recent; this one is written at that time.
     Later(Timestamp),
 }
 
-pub(super) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged {
+pub(crate) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged {
     let digest = digest(pods);
     let Some(before) = claim.annotations.get(PODS_DIGEST) else {
         // Without an earlier digest the arrival of the pods is unknown.

@@ -1,5 +1,7 @@
 //! Emptiness: nodes without pods that have to move.
 
+use api::names::annotation::PODS_DIGEST;
+
 use super::*;
 
 fn owned_by(kind: &str, api_version: &str) -> Option<Owner> {
@@ -28,28 +30,37 @@ fn all_empty_nodes_are_removed_in_one_command() {
 
 #[test]
 fn empty_nodes_that_are_unchanged_for_the_validation_period_are_validated_at_once() {
-    let wait = |unchanged_for: i64, optimize| {
+    let wait = |unchanged_for: i64, optimize, digest: &str| {
         let cluster = TestCluster::new().node("a", "small", &[]).with(|snapshot| {
             snapshot.settings.optimize = optimize;
             let event = snapshot.now - SignedDuration::from_secs(unchanged_for);
-            snapshot.node_claims[0].status.last_pod_event = Some(event);
+            let claim = &mut snapshot.node_claims[0];
+            claim.status.last_pod_event = Some(event);
+            claim.annotations.insert(PODS_DIGEST.into(), digest.into());
         });
         let result = disrupt(&cluster.0);
         validation_wait(&cluster.0, &result.commands[0]).as_secs()
     };
+    // Digest of no pods.
+    let empty = "e3b0c44298fc1c14";
     // A change within ten seconds of the recorded one may not be recorded yet.
     for (unchanged_for, expected) in [(0, 15), (10, 15), (12, 13), (25, 0), (300, 0)] {
         assert_eq!(
-            wait(unchanged_for, Optimize::Cost),
+            wait(unchanged_for, Optimize::Cost, empty),
             expected,
             "{unchanged_for} s"
         );
         assert_eq!(
-            wait(unchanged_for, Optimize::Upstream),
+            wait(unchanged_for, Optimize::Upstream, empty),
             15,
             "{unchanged_for} s"
         );
     }
+    assert_eq!(
+        wait(300, Optimize::Cost, "pods that left a moment ago"),
+        15,
+        "a change that no lifecycle turn has recorded"
+    );
 }
 
 #[test]
