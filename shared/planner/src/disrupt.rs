@@ -230,9 +230,13 @@ pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration
             pods.entry(node).or_default().push(pod);
         }
     }
+    let nodes = snapshot.nodes.iter();
+    let nodes: BTreeMap<&str, &NodeName> = nodes
+        .map(|node| (node.provider_id.as_str(), &node.name))
+        .collect();
     let unchanged_since = |target: &Target| {
         let claim = claims.get(&target.name)?;
-        let pods = pods.get(claim.status.node_name.as_ref()?);
+        let pods = pods.get(nodes.get(claim.status.provider_id.as_str())?);
         let pods = pods.map_or(&[][..], Vec::as_slice);
         // Pods that cost nothing to evict are disturbed all the same, and a change may not be recorded yet.
         if pods.iter().any(|pod| is_reschedulable(pod))

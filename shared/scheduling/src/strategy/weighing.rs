@@ -66,7 +66,6 @@ pub(super) fn weigh(
     let asking = ValuedResult::new(asking, other_costs);
     let mut ignored = preferences.all();
     let mut best = ValuedResult::new(ignoring(ignored), other_costs);
-    let least_cost = i128::from(cost(&best.result));
     let saved = cost(&asking.result).saturating_sub(cost(&best.result));
     let places_more = best.unplaced.len() < asking.unplaced.len();
     if preferences.are_several() && (places_more || i128::from(saved) > worth) {
@@ -92,9 +91,6 @@ pub(super) fn weigh(
         let zones = zones_on_offer(input);
         for count in (2..zones).take(ZONE_COUNTS_MAX) {
             let unmet = unmet_worth(weight, input, count, zones);
-            if least_cost + unmet >= best.value.0 {
-                continue;
-            }
             let mut other = ValuedResult::new(solve(ignored, Some(count)), other_costs);
             other.value.0 += unmet;
             if other.is_better_than(&best) {
