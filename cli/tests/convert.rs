@@ -366,11 +366,11 @@ fn templates_are_refused_with_the_command_that_renders_them() {
     for (input, remedy) in [
         (
             "spec:\n  %{ if x }\n  weight: 1\n  %{ endif }\n",
-            "it is a template of Terraform: render it first",
+            "if it is a template of Terraform, render it first",
         ),
         (
             "spec: {key: a, values: ${families}}\n",
-            "it is a template of Terraform: render it first",
+            "if it is a template of Terraform, render it first",
         ),
         (
             "spec: {{ .Values.spec }}\n",

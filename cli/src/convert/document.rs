@@ -103,8 +103,8 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
                 object: place,
                 field: String::new(),
                 value: String::new(),
-                remedy: match template_remedy(&part) {
-                    Some(remedy) => format!("{remedy} ({error})"),
+                remedy: match template_remedy(&part, &error) {
+                    Some(remedy) => remedy,
                     None => format!("it cannot be read: {error}"),
                 },
             })),
@@ -114,14 +114,18 @@ pub(crate) fn documents(file: &str, text: &str) -> Vec<Source> {
 }
 
 /// Remedy for a text that only becomes manifests; `None` for others.
-fn template_remedy(text: &str) -> Option<&'static str> {
-    const OF_TERRAFORM: &str = "it is a template of Terraform: render it first, with `echo 'templatefile(\"<file>\", {<variables>})' | \
-                                terraform console`, and give what that prints";
-    match text {
-        _ if api::manifests::is_helm_template(text) => Some(api::manifests::HELM_TEMPLATE_REMEDY),
-        _ if text.contains("%{") || text.contains("${") => Some(OF_TERRAFORM),
-        _ => None,
+fn template_remedy(text: &str, error: &serde_saphyr::Error) -> Option<String> {
+    if api::manifests::is_helm_template(text) {
+        return Some(api::manifests::HELM_TEMPLATE_REMEDY.to_owned());
     }
+    // User data may have such references, too, so the error is shown.
+    let is_of_terraform = text.contains("%{") || text.contains("${");
+    is_of_terraform.then(|| {
+        format!(
+            "if it is a template of Terraform, render it first, with `echo 'templatefile(\"<file>\", {{<variables>}})' | terraform \
+             console`, and give what that prints; else it cannot be read: {error}"
+        )
+    })
 }
 
 fn items(place: &str, text: String, object: Value) -> Vec<Source> {

@@ -51,10 +51,10 @@ pub(super) async fn observe(context: &str, claim: &NodeClaimName) -> Result<Obse
 }
 
 /// The NodeClaim that a turn launched, among the names of the explained node.
-pub(super) fn launch<'a>(
-    reports: &'a [Report],
+pub(super) fn launch(
+    reports: &[Report],
     is_subject: impl Fn(&Subject) -> bool,
-) -> Result<(&'a Report, NodeClaimName)> {
+) -> Result<(&Report, NodeClaimName)> {
     let launches = reports.iter().filter(|report| !report.steps.is_empty());
     let mut launched =
         launches.flat_map(|report| report.launched.iter().map(move |line| (report, line)));

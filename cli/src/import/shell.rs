@@ -193,11 +193,7 @@ fn here_document(line: &str) -> Option<String> {
     let is_opening = |at: usize| line.get(at..).is_some_and(|rest| rest.starts_with("<<"));
     let (at, _) = unquoted(line).find(|(at, _)| is_opening(*at))?;
     let after = line.get(at + 2..)?;
-    let word = after
-        .trim_start_matches('-')
-        .trim_start()
-        .split_whitespace()
-        .next()?;
+    let word = after.trim_start_matches('-').split_whitespace().next()?;
     let marker = word.trim_matches(['\'', '"', '\\', ';']);
     // `<<<` begins a word instead.
     (!marker.is_empty() && !marker.starts_with('<')).then(|| marker.to_owned())

@@ -84,7 +84,7 @@ pub struct Identity {
 }
 
 enum Completion {
-    Wake(Wake, Result<(), SinkError>),
+    Wake(Box<Wake>, Result<(), SinkError>),
     Beat(Result<(), SinkError>),
     View(Result<(), SinkError>),
 }
@@ -182,7 +182,7 @@ impl Dispatcher {
             let sink = Arc::clone(&self.sink);
             self.under_way.push(Box::pin(async move {
                 let sent = sink.send(&wake).await;
-                Completion::Wake(wake, sent)
+                Completion::Wake(Box::new(wake), sent)
             }));
         }
     }
@@ -216,7 +216,7 @@ impl Dispatcher {
                     debug!(lane = %wake.lane, reason = wake.reason, hints = wake.hints.len(), "wake sent");
                     self.shared.with(|relay| relay.wake_sent(wake.lane));
                 } else {
-                    self.shared.with(|relay| relay.wake_failed(wake, now));
+                    self.shared.with(|relay| relay.wake_failed(*wake, now));
                 }
             }
             Completion::Beat(outcome) => {
