@@ -1,0 +1,226 @@
+//! `whittle import`, run on recorded output of the AWS CLI and compared with the golden files `<name>.out` (standard output and
+//! standard error). `UPDATE_EXPECT=1` rewrites the golden files.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod groups;
+mod nth;
+mod user_data;
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use expect_test::expect_file;
+use serde_json::{Value, json};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import")
+}
+
+fn import(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_whittle"))
+        .arg("import")
+        .args(arguments)
+        .current_dir(folder())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn output_of_every_example_matches_its_golden_file() {
+    let nodes = "templates-nodes.json";
+    let pages: [(&str, &[&str], i32); 15] = [
+        (
+            "asg-nodes",
+            &["asg", "-f", "asg-nodes.json", "--launch-template", nodes],
+            0,
+        ),
+        (
+            "asg-nodes-refused",
+            &[
+                "asg",
+                "-f",
+                "asg-nodes-refused.json",
+                "--launch-template",
+                nodes,
+            ],
+            1,
+        ),
+        (
+            "asg-attributes",
+            &[
+                "asg",
+                "-f",
+                "asg-attributes.json",
+                "--launch-template",
+                nodes,
+            ],
+            0,
+        ),
+        ("asg-lost", &["asg", "-f", "asg-lost.json"], 1),
+        (
+            "mng-nodeadm",
+            &["mng", "-f", "mng-nodeadm.json", "--launch-template", nodes],
+            0,
+        ),
+        (
+            "asg-choices",
+            &[
+                "asg",
+                "-f",
+                "asg-choices.json",
+                "--launch-template",
+                "templates-choices.json",
+            ],
+            1,
+        ),
+        ("mng-remarks", &["mng", "-f", "mng-remarks.json"], 0),
+        ("mng-repair", &["mng", "-f", "mng-repair.json"], 0),
+        (
+            "asg",
+            &[
+                "asg",
+                "-f",
+                "asg.json",
+                "--launch-template",
+                "templates.json",
+                "--cluster",
+                "demo",
+            ],
+            1,
+        ),
+        (
+            "mng",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "mng-own.json",
+                "--launch-template",
+                "templates.json",
+                "--pin",
+            ],
+            0,
+        ),
+        (
+            "asg-refused",
+            &[
+                "asg",
+                "-f",
+                "asg-refused.json",
+                "--launch-template",
+                "templates-refused.json",
+            ],
+            1,
+        ),
+        (
+            "flags-refused",
+            &[
+                "asg",
+                "-f",
+                "asg.json",
+                "--launch-template",
+                "templates.json",
+                "--name",
+                "batch",
+                "--autoscaler-flag",
+                "max-nodes-total=10",
+                "--autoscaler-flag",
+                "max-empty-bulk-delete=few",
+                "--autoscaler-flag",
+                "scale-down-unneeded-time=soon",
+                "--autoscaler-flag",
+                "expander=grpc",
+            ],
+            1,
+        ),
+        (
+            "mng-refused",
+            &["mng", "-f", "mng-refused.json", "mng-odd.json"],
+            1,
+        ),
+        (
+            "preflight",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "--static",
+                "--manifests",
+                "running.yaml",
+            ],
+            0,
+        ),
+        (
+            "account",
+            &[
+                "mng",
+                "-f",
+                "mng-spot.json",
+                "--manifests",
+                "volumes.yaml",
+                "--account",
+                "subnets.json",
+                "access-entries.json",
+                "quotas.json",
+            ],
+            0,
+        ),
+    ];
+    for (name, arguments, code) in pages {
+        let output = import(arguments);
+        let shown = format!(
+            "{}\n=== told\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        expect_file![folder().join(format!("{name}.out"))].assert_eq(&shown);
+        assert_eq!(output.status.code(), Some(code), "{name}");
+    }
+}
+
+/// Output and messages for an Auto Scaling group with these fields, whose launch template has this user data.
+fn import_group(user_data: &str, fields: Value, arguments: &[&str]) -> (Output, String, String) {
+    let mut group = json!({
+        "AutoScalingGroupName": "web", "MinSize": 0, "DesiredCapacity": 4, "MaxSize": 5, "VPCZoneIdentifier": "subnet-1",
+        "LaunchTemplate": {"LaunchTemplateName": "web", "Version": "1"},
+    });
+    if let (Some(group), Some(fields)) = (group.as_object_mut(), fields.as_object()) {
+        group.extend(fields.clone());
+        group.retain(|_, value| !value.is_null());
+    }
+    let template = json!({"LaunchTemplateVersions": [{
+        "LaunchTemplateName": "web", "LaunchTemplateId": "lt-1", "VersionNumber": 1, "DefaultVersion": true,
+        "LaunchTemplateData": {
+            "ImageId": "ami-12345678", "SecurityGroupIds": ["sg-1"], "UserData": STANDARD.encode(user_data),
+        },
+    }]});
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, value: Value| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, value.to_string()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let groups = write("groups.json", json!({"AutoScalingGroups": [group]}));
+    let templates = write("templates.json", template);
+    let mut all = vec![
+        "asg",
+        "-f",
+        &groups,
+        "--launch-template",
+        &templates,
+        "--role",
+        "nodes",
+    ];
+    all.extend(arguments);
+    let output = import(&all);
+    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    (output, manifests, messages)
+}
