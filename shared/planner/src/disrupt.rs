@@ -31,20 +31,12 @@ mod trajectory;
 mod types;
 mod validation;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    rc::Rc,
-};
+use std::{collections::BTreeSet, rc::Rc};
 
-use api::conditions::types::INITIALIZED;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::{
-    NodeClaimName, NodeName, NodePoolName, Snapshot,
+    NodeClaimName, NodePoolName, Snapshot,
     ledger::{self, Cursor},
-    node_claim::NodeClaim,
-    plan::Target,
-    pod::Pod,
-    snapshot::Optimize,
 };
 use scheduling::PrecomputedIndexes;
 
@@ -58,7 +50,7 @@ pub use self::{
     command::Command,
     deletion_cost::{DeletionCost, GATE as POD_DELETION_COST_GATE, NodeDeletionCosts},
     node_report::{Alternative, NodeReport},
-    validation::Rejection,
+    validation::{Rejection, VALIDATED_AFTER, validation_wait},
 };
 use self::{
     context::{DisruptionContext, SearchOptions},
@@ -66,11 +58,7 @@ use self::{
     reschedulable::ReschedulablePods,
 };
 use crate::{
-    decision::Note,
-    inventory::Inventory,
-    lifecycle::pod_events::{self, Judged, MERGED_WITHIN},
-    pods::is_reschedulable,
-    provision::planning_context::PlanningContext,
+    decision::Note, inventory::Inventory, provision::planning_context::PlanningContext,
     share::Share,
 };
 
@@ -108,9 +96,6 @@ pub struct DisruptionResult {
     /// Verdicts of policy Balanced: rejected single-node moves, and the approved ones among `commands`.
     pub judged: Vec<BalancedVerdict>,
 }
-
-/// Waiting period of a consolidation proposal before it is validated again. Pods that were not foreseen may be bound meanwhile.
-pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// Evaluates the methods in their order and returns the commands of the first one that has any.
 pub fn disrupt(snapshot: &Snapshot) -> DisruptionResult {
@@ -210,57 +195,6 @@ pub fn validate(snapshot: &Snapshot, proposal: &ledger::Command) -> Result<Comma
     at_present(snapshot, |context| {
         Methods::new(&context, &context).validate(proposal)
     })
-}
-
-/// Waiting period of a proposal before it is validated, at most [`VALIDATED_AFTER`]. Empty nodes whose pods have not changed
-/// for that long have been observed long enough already (docs/spec/lifecycle.md#validation).
-pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration {
-    let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
-    if as_upstream || command.method != Method::Emptiness {
-        return VALIDATED_AFTER;
-    }
-    let claims: BTreeMap<&NodeClaimName, &NodeClaim> = snapshot
-        .node_claims
-        .iter()
-        .map(|claim| (&claim.name, claim))
-        .collect();
-    let mut pods: BTreeMap<&NodeName, Vec<&Pod>> = BTreeMap::new();
-    for pod in &snapshot.pods {
-        if let Some(node) = &pod.node_name {
-            pods.entry(node).or_default().push(pod);
-        }
-    }
-    let nodes = snapshot.nodes.iter();
-    let nodes: BTreeMap<&str, &NodeName> = nodes
-        .map(|node| (node.provider_id.as_str(), &node.name))
-        .collect();
-    let unchanged_since = |target: &Target| {
-        let claim = claims.get(&target.name)?;
-        let pods = pods.get(nodes.get(claim.status.provider_id.as_str())?);
-        let pods = pods.map_or(&[][..], Vec::as_slice);
-        // Pods that cost nothing to evict are disturbed all the same, and a change may not be recorded yet.
-        if pods.iter().any(|pod| is_reschedulable(pod))
-            || !matches!(
-                pod_events::judge(pods, claim, snapshot.now),
-                Judged::Unchanged
-            )
-        {
-            return None;
-        }
-        match claim.status.last_pod_event {
-            // Changes soon after a recorded one are recorded as one.
-            Some(event) => Some(event + MERGED_WITHIN),
-            None => claim
-                .condition(INITIALIZED)
-                .map(|condition| condition.last_transition),
-        }
-    };
-    let waits = command.delete.iter().map(|target| {
-        let unchanged = unchanged_since(target).map(|since| snapshot.now.duration_since(since));
-        unchanged.map_or(VALIDATED_AFTER, |unchanged| VALIDATED_AFTER - unchanged)
-    });
-    let longest = waits.max().unwrap_or(VALIDATED_AFTER);
-    longest.clamp(SignedDuration::ZERO, VALIDATED_AFTER)
 }
 
 fn at_present<T>(

@@ -1,21 +1,72 @@
 //! Validation of a command some time after it was decided (docs/spec/lifecycle.md#validation).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::conditions::types::INITIALIZED;
+use jiff::{SignedDuration, Timestamp};
 use model::{
+    NodeClaimName, Snapshot,
     ledger::{self, Choice, Method},
     plan::Target,
+    snapshot::Optimize,
 };
 
 use super::{
     budgets::Budgets,
     candidates::{Candidate, Candidates},
+    command::Command,
     consolidation::{Move, judge_simulation, may_consolidate},
     context::DisruptionContext,
     emptiness, multi,
     simulate::DestinationPolicy,
     types,
 };
+use crate::{
+    inventory::{Inventory, StateNode},
+    lifecycle::pod_events::{self, Judged},
+    pods::is_reschedulable,
+};
+
+/// Waiting period of a consolidation proposal before it is validated again. Pods that were not foreseen may be bound meanwhile.
+pub const VALIDATED_AFTER: SignedDuration = SignedDuration::from_secs(15);
+
+/// Waiting period of a proposal before it is validated, at most [`VALIDATED_AFTER`]. Empty nodes whose pods have not changed
+/// for that long have been observed long enough already (docs/spec/lifecycle.md#validation).
+pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration {
+    let as_upstream = snapshot.settings.optimize == Optimize::Upstream;
+    if as_upstream || command.method != Method::Emptiness {
+        return VALIDATED_AFTER;
+    }
+    let inventory = Inventory::new(snapshot);
+    let state_nodes: BTreeMap<&NodeClaimName, &StateNode<'_>> = inventory
+        .state_nodes
+        .iter()
+        .filter_map(|state_node| Some((&state_node.claim?.name, state_node)))
+        .collect();
+    let waits = command.delete.iter().map(|target| {
+        let state_node = state_nodes.get(&target.name);
+        let since = state_node.and_then(|state_node| empty_since(state_node, snapshot.now));
+        since.map_or(VALIDATED_AFTER, |since| {
+            VALIDATED_AFTER - snapshot.now.duration_since(since)
+        })
+    });
+    let longest = waits.max().unwrap_or(VALIDATED_AFTER);
+    longest.clamp(SignedDuration::ZERO, VALIDATED_AFTER)
+}
+
+/// Time from which the pods of an empty node have not changed; `None` if it has pods to disturb, or if a change of its pods is
+/// not recorded yet.
+fn empty_since(state_node: &StateNode<'_>, now: Timestamp) -> Option<Timestamp> {
+    let (claim, pods) = (state_node.claim?, &state_node.pods);
+    // Pods that cost nothing to evict leave a node empty, and are disturbed all the same.
+    if pods.iter().any(|pod| is_reschedulable(pod))
+        || !matches!(pod_events::judge(pods, claim, now), Judged::Unchanged)
+    {
+        return None;
+    }
+    let initialized = || Some(claim.condition(INITIALIZED)?.last_transition);
+    claim.status.last_pod_event.or_else(initialized)
+}
 
 /// Why a proposal is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]

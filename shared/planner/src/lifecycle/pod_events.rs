@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::inventory::{is_daemon, is_terminal};
 
 /// Time within which changes count as one event, to save writes. Well below the shortest useful `consolidateAfter`.
-pub(crate) const MERGED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+const MERGED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Update to write: the digest, and the time if it is an event.
 pub(crate) struct PodChange {

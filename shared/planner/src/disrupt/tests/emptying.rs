@@ -28,39 +28,96 @@ fn all_empty_nodes_are_removed_in_one_command() {
     assert_eq!(cluster.commands(), [expected]);
 }
 
+/// Digest of the pods of a node without pods.
+const DIGEST_OF_NO_PODS: &str = "e3b0c44298fc1c14";
+
+/// Digest of the pods of a node with the pod `free` alone.
+const DIGEST_OF_FREE: &str = "b559eeebf9e03e1e";
+
+/// A cluster with an empty node whose recorded pods last changed this many seconds ago.
+fn changed_before(seconds: i64) -> TestCluster {
+    TestCluster::new().node("a", "small", &[]).with(|snapshot| {
+        snapshot.settings.optimize = Optimize::Cost;
+        let claim = &mut snapshot.node_claims[0];
+        claim.status.last_pod_event = Some(snapshot.now - SignedDuration::from_secs(seconds));
+        let digest = DIGEST_OF_NO_PODS.to_owned();
+        claim.annotations.insert(PODS_DIGEST.to_owned(), digest);
+    })
+}
+
+/// Seconds that the cluster's command waits for its validation.
+fn validation_wait_of(cluster: &TestCluster) -> i64 {
+    let result = disrupt(&cluster.0);
+    validation_wait(&cluster.0, &result.commands[0]).as_secs()
+}
+
 #[test]
-fn empty_nodes_that_are_unchanged_for_the_validation_period_are_validated_at_once() {
-    let wait = |unchanged_for: i64, optimize, digest: &str| {
-        let cluster = TestCluster::new().node("a", "small", &[]).with(|snapshot| {
-            snapshot.settings.optimize = optimize;
-            let event = snapshot.now - SignedDuration::from_secs(unchanged_for);
-            let claim = &mut snapshot.node_claims[0];
-            claim.status.last_pod_event = Some(event);
-            claim.annotations.insert(PODS_DIGEST.into(), digest.into());
-        });
-        let result = disrupt(&cluster.0);
-        validation_wait(&cluster.0, &result.commands[0]).as_secs()
-    };
-    // Digest of no pods.
-    let empty = "e3b0c44298fc1c14";
-    // A change within ten seconds of the recorded one may not be recorded yet.
-    for (unchanged_for, expected) in [(0, 15), (10, 15), (12, 13), (25, 0), (300, 0)] {
-        assert_eq!(
-            wait(unchanged_for, Optimize::Cost, empty),
-            expected,
-            "{unchanged_for} s"
-        );
-        assert_eq!(
-            wait(unchanged_for, Optimize::Upstream, empty),
-            15,
-            "{unchanged_for} s"
-        );
+fn empty_node_that_changed_recently_waits_for_the_rest_of_the_validation_period() {
+    for (seconds, wait) in [(0, 15), (1, 14), (14, 1)] {
+        assert_eq!(validation_wait_of(&changed_before(seconds)), wait);
     }
-    assert_eq!(
-        wait(300, Optimize::Cost, "pods that left a moment ago"),
-        15,
-        "a change that no lifecycle turn has recorded"
-    );
+}
+
+#[test]
+fn empty_node_that_is_unchanged_for_the_validation_period_is_validated_at_once() {
+    for seconds in [15, 300] {
+        assert_eq!(validation_wait_of(&changed_before(seconds)), 0);
+        let as_upstream = changed_before(seconds)
+            .with(|snapshot| snapshot.settings.optimize = Optimize::Upstream);
+        assert_eq!(validation_wait_of(&as_upstream), 15);
+    }
+}
+
+#[test]
+fn most_recently_changed_of_several_empty_nodes_decides_the_wait() {
+    let cluster = changed_before(300)
+        .node("b", "small", &[])
+        .with(|snapshot| {
+            let (first, second) = snapshot.node_claims.split_at_mut(1);
+            second[0].annotations = first[0].annotations.clone();
+            second[0].status.last_pod_event = Some(snapshot.now - SignedDuration::from_secs(5));
+        });
+    assert_eq!(validation_wait_of(&cluster), 10);
+}
+
+#[test]
+fn empty_node_without_a_recorded_pod_event_waits_from_its_initialization() {
+    for (seconds, wait) in [(5, 10), (300, 0)] {
+        let cluster = changed_before(0).with(|snapshot| {
+            let claim = &mut snapshot.node_claims[0];
+            claim.status.last_pod_event = None;
+            let mut conditions = claim.status.conditions.iter_mut();
+            let initialized = conditions.find(|condition| condition.kind == INITIALIZED);
+            let at = snapshot.now - SignedDuration::from_secs(seconds);
+            initialized.unwrap().last_transition = at;
+        });
+        assert_eq!(validation_wait_of(&cluster), wait);
+    }
+}
+
+#[test]
+fn change_that_no_lifecycle_turn_has_recorded_takes_the_whole_validation_period() {
+    let other_pods = changed_before(300).with(|snapshot| {
+        let annotations = &mut snapshot.node_claims[0].annotations;
+        annotations.insert(PODS_DIGEST.to_owned(), "digest of other pods".to_owned());
+    });
+    assert_eq!(validation_wait_of(&other_pods), 15);
+    let never_recorded =
+        changed_before(300).with(|snapshot| snapshot.node_claims[0].annotations.clear());
+    assert_eq!(validation_wait_of(&never_recorded), 15);
+}
+
+#[test]
+fn empty_node_with_a_pod_that_costs_nothing_to_evict_takes_the_whole_validation_period() {
+    let cluster = changed_before(300).with(|snapshot| {
+        let mut pod = pod("free", 100, "a");
+        let key = api::names::annotation::POD_DELETION_COST.to_owned();
+        pod.annotations.insert(key, "-134217728".to_owned());
+        snapshot.pods = vec![pod];
+        let annotations = &mut snapshot.node_claims[0].annotations;
+        annotations.insert(PODS_DIGEST.to_owned(), DIGEST_OF_FREE.to_owned());
+    });
+    assert_eq!(validation_wait_of(&cluster), 15);
 }
 
 #[test]
