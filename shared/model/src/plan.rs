@@ -35,7 +35,7 @@ pub struct Plan {
     pub buffers: BTreeMap<PodKey, BufferCapacity>,
     /// NodePools without any usable instance type, with the reason.
     #[serde(rename = "barren", default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub no_viable_types: BTreeMap<NodePoolName, String>,
+    pub pools_without_types: BTreeMap<NodePoolName, String>,
 }
 
 /// Whether there is room for the pods of a CapacityBuffer.

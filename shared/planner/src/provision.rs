@@ -64,9 +64,9 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
         return Plan::default();
     }
     let mut solve = |input: &Input<'_>| {
-        let mut answer = scheduling::solve(input);
-        keep_full(input, &mut answer);
-        answer
+        let mut result = scheduling::solve(input);
+        keep_full(input, &mut result);
+        result
     };
     let plan = provision_with(snapshot, share, &mut solve);
     Plan {
@@ -76,13 +76,13 @@ pub fn provision_full(snapshot: &Snapshot, share: Share) -> Plan {
 }
 
 /// Removes new nodes that are not full, or that hold virtual pods of CapacityBuffers.
-fn keep_full(input: &Input<'_>, answer: &mut SolveResult) {
+fn keep_full(input: &Input<'_>, result: &mut SolveResult) {
     let is_virtual = |pod: &usize| {
         let pod = input.pods.get(*pod);
         pod.is_some_and(|pod| buffers::is_virtual(pod))
     };
-    let mut full = scheduling::full_nodes(input, answer).into_iter();
-    answer.new_nodes.retain(|node| {
+    let mut full = scheduling::full_nodes(input, result).into_iter();
+    result.new_nodes.retain(|node| {
         let is_full = full.next() == Some(true);
         is_full && !node.pods.iter().any(is_virtual)
     });
@@ -152,7 +152,7 @@ struct Search<'q> {
 struct Solution<'q> {
     planning: &'q PlanningContext<'q>,
     input: Input<'q>,
-    answer: SolveResult,
+    result: SolveResult,
     /// CapacityBuffers with pods that are left to the next turn.
     left_out: BTreeSet<PodKey>,
     plan: Plan,
@@ -185,19 +185,19 @@ impl<'q> Search<'q> {
         }
         let of_share = share::pods(&input.pods, self.share, now);
         postpone(&of_share, &mut input, &mut plan, &mut left_out);
-        let mut answer = solve(&input);
+        let mut result = solve(&input);
         for _ in 1..share::SEARCHES_MAX {
-            if answer.new_nodes.len() <= self.share.launches {
+            if result.new_nodes.len() <= self.share.launches {
                 break;
             }
-            let of_share = share::pods_of_launches(&answer, &input, self.share, now);
+            let of_share = share::pods_of_launches(&result, &input, self.share, now);
             postpone(&of_share, &mut input, &mut plan, &mut left_out);
-            answer = solve(&input);
+            result = solve(&input);
         }
         Solution {
             planning,
             input,
-            answer,
+            result,
             left_out,
             plan,
         }
@@ -209,13 +209,13 @@ impl Solution<'_> {
         let Self {
             planning,
             input,
-            answer,
+            result,
             left_out,
             mut plan,
         } = self;
         plan.postponed.sort();
-        plan.buffers = buffers::rooms(&input, &answer, &left_out);
-        plan.no_viable_types = no_viable_types(&input, &answer);
+        plan.buffers = buffers::rooms(&input, &result, &left_out);
+        plan.pools_without_types = pools_without_types(&input, &result);
         let (snapshot, inventory) = (search.snapshot, search.inventory);
         fill_plan(
             &mut plan,
@@ -223,7 +223,7 @@ impl Solution<'_> {
             inventory,
             &input,
             &planning.pools,
-            answer,
+            result,
         );
         plan
     }
@@ -248,10 +248,10 @@ fn postpone(
     });
 }
 
-fn no_viable_types(input: &Input<'_>, answer: &SolveResult) -> BTreeMap<NodePoolName, String> {
-    let pools = answer.no_viable_types.iter().filter_map(|no_viable_types| {
-        let pool = input.pools.get(no_viable_types.pool)?;
-        let why = if no_viable_types.min_values {
+fn pools_without_types(input: &Input<'_>, result: &SolveResult) -> BTreeMap<NodePoolName, String> {
+    let pools = result.pools_without_types.iter().filter_map(|without| {
+        let pool = input.pools.get(without.pool)?;
+        let why = if without.min_values {
             "NodePool requirements leave fewer instance types than their minValues ask for"
         } else {
             "NodePool requirements leave no instance type"
@@ -291,7 +291,7 @@ fn fill_plan(
     inventory: &Inventory<'_>,
     input: &Input<'_>,
     pools: &[&NodePool],
-    answer: SolveResult,
+    result: SolveResult,
 ) {
     let pod = |at: &usize| {
         input
@@ -300,7 +300,7 @@ fn fill_plan(
             .copied()
             .filter(|pod| !buffers::is_virtual(pod))
     };
-    for (node, pods) in &answer.existing {
+    for (node, pods) in &result.existing {
         let mut staying = inventory
             .state_nodes
             .iter()
@@ -321,7 +321,7 @@ fn fill_plan(
     let mut names = Names::new(snapshot);
     let mut launches: BTreeMap<usize, PoolLaunches<'_>> = BTreeMap::new();
     // Consumes the nodes one by one: nodes and launches each list hundreds of instance types.
-    for node in answer.new_nodes {
+    for node in result.new_nodes {
         if let (Some(pool), Some(mould)) = (pool_of(node.pool), input.pools.get(node.pool)) {
             let launches = launches
                 .entry(node.pool)
@@ -337,7 +337,7 @@ fn fill_plan(
             .iter()
             .any(|other| other.node_pool == refusal.node_pool)
     });
-    for left in &answer.unplaced {
+    for left in &result.unplaced {
         let Some(pod) = pod(&left.pod) else { continue };
         if input.pools.is_empty() && left.reasons.is_empty() {
             let limited = !caps::capped(snapshot).is_empty();

@@ -43,7 +43,7 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
         .collect();
     let planning = PlanningContext::new(snapshot);
     let none = BTreeSet::new();
-    let answer = scheduling::solve(&planning.solver_input(
+    let result = scheduling::solve(&planning.solver_input(
         &inventory,
         SolveRequest {
             pods: pods.iter().map(Cow::as_ref).collect(),
@@ -55,7 +55,7 @@ pub fn replaced(snapshot: &Snapshot) -> BTreeSet<NodeClaimName> {
             effort: Effort::First,
         },
     ));
-    let placed: BTreeSet<usize> = answer
+    let placed: BTreeSet<usize> = result
         .existing
         .iter()
         .flat_map(|(_, pods)| pods.iter().copied())
@@ -110,7 +110,7 @@ mod tests {
             deadline: None,
             at: None,
             action: InterruptionAction::Replace,
-            foreign: false,
+            unmanaged: false,
             hook: None,
             event: String::new(),
             reboots: false,

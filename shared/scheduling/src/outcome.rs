@@ -38,12 +38,12 @@ pub struct SolveResult {
     /// Placed pods with preferences that their node does not meet.
     pub dropped_preferences: Vec<DroppedPreferences>,
     /// NodePools without any viable instance type, whatever the pod (docs/spec/scheduling.md#batching).
-    pub no_viable_types: Vec<NoViableTypes>,
+    pub pools_without_types: Vec<PoolWithoutTypes>,
 }
 
 /// NodePool without any viable instance type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoViableTypes {
+pub struct PoolWithoutTypes {
     pub pool: usize,
     /// Whether `minValues` alone excludes the types.
     pub min_values: bool,
@@ -184,9 +184,9 @@ pub(crate) fn build_result(solver: &mut Solver<'_>, unplaced: Vec<Unplaced>) -> 
     result.existing = existing;
     result.dropped_preferences = dropped_preferences::collect(solver, &result, &sets);
     let templates = solver.context.templates.iter().enumerate();
-    let no_viable_types = templates.filter(|(_, template)| template.base.is_empty());
-    result.no_viable_types = no_viable_types
-        .map(|(pool, template)| NoViableTypes {
+    let pools_without_types = templates.filter(|(_, template)| template.base.is_empty());
+    result.pools_without_types = pools_without_types
+        .map(|(pool, template)| PoolWithoutTypes {
             pool,
             min_values: template.min_values_unmet,
         })

@@ -71,7 +71,7 @@ pub struct RearrangeRequest<'q> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplacementGroup {
     /// Indexes into [`RearrangeRequest::removable`].
-    pub removable: Vec<usize>,
+    pub removed: Vec<usize>,
     pub wanted: Vec<(usize, PlacementTarget)>,
     /// Number of new nodes.
     pub replacements: usize,
@@ -109,10 +109,10 @@ fn groups(cluster: &ClusterModel, state: &Assignment) -> Vec<ReplacementGroup> {
         let known = groups.iter_mut();
         let mut known = known.filter(|(known, _)| number.is_some() && *known == number);
         match known.next() {
-            Some((_, group)) => group.removable.push(candidate.input_index),
+            Some((_, group)) => group.removed.push(candidate.input_index),
             None => {
                 let group = ReplacementGroup {
-                    removable: vec![candidate.input_index],
+                    removed: vec![candidate.input_index],
                     ..ReplacementGroup::default()
                 };
                 groups.push((number, group));
@@ -148,7 +148,7 @@ fn wanted(
 ) -> Vec<(usize, PlacementTarget)> {
     let pods = cluster.pods.iter().enumerate().filter(|(_, pod)| {
         let candidate = cluster.candidates.get(pod.candidate);
-        candidate.is_some_and(|candidate| group.removable.contains(&candidate.input_index))
+        candidate.is_some_and(|candidate| group.removed.contains(&candidate.input_index))
     });
     let found = pods.map(|(at, pod)| {
         let node = state.node_of.get(at).copied().unwrap_or(NO_INDEX);

@@ -23,7 +23,7 @@ pub(crate) const CAP_EXCEEDED: &str = "CapExceeded";
 
 /// Events about where pods are expected, and why others have no place.
 pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Event> {
-    let no_viable_types = plan.no_viable_types.iter().filter_map(|(name, why)| {
+    let pools_without_types = plan.pools_without_types.iter().filter_map(|(name, why)| {
         let pool = pools.iter().find(|pool| pool.name == *name)?;
         Some(Event {
             about: EventTarget::NodePool(name.clone(), pool.uid.clone()),
@@ -50,7 +50,10 @@ pub(crate) fn of_plan(plan: &Plan, pools: &[NodePool], now: Timestamp) -> Vec<Ev
         message: format!("Failed to schedule pod, {}", reasons(unplaced)),
         at: now,
     });
-    no_viable_types.chain(unplaced).chain(nominated).collect()
+    pools_without_types
+        .chain(unplaced)
+        .chain(nominated)
+        .collect()
 }
 
 /// Events for the notes of a decision.

@@ -51,10 +51,10 @@ pub(super) fn plan<'a>(
     };
     context
         .standing()
-        .rearrange(&search_input, per_eviction, |teams| {
-            let steps = teams
+        .rearrange(&search_input, per_eviction, |groups| {
+            let steps = groups
                 .iter()
-                .filter_map(|team| simulate_group(context, candidates, team));
+                .filter_map(|group| simulate_group(context, candidates, group));
             shown(steps.collect())
         });
 }
@@ -109,14 +109,14 @@ fn attempts(removable: usize) -> usize {
 fn simulate_group<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],
-    team: &ReplacementGroup,
+    group: &ReplacementGroup,
 ) -> Option<Move<'a>> {
-    let leaving = team.removable.iter();
+    let leaving = group.removed.iter();
     let leaving = leaving.filter_map(|at| candidates.get(*at).copied());
     evaluate_step(
         context,
         &leaving.collect::<Vec<_>>(),
-        context.wanted(&team.wanted),
+        context.wanted(&group.wanted),
     )
 }
 

@@ -107,41 +107,41 @@ impl<'a> DisruptionContext<'a> {
             remaining: self.planning.remaining(self.inventory, &simulation.gone),
             wanted: &self.destinations_of(&simulation),
         };
-        let answer = match self.move_costs.prices_moves() && !leaving.is_empty() {
-            true => self.standing().without_at_a_price(&removal, &|answer| {
+        let result = match self.move_costs.prices_moves() && !leaving.is_empty() {
+            true => self.standing().without_at_a_price(&removal, &|result| {
                 self.simulated
                     .set(self.simulated.get().saturating_add(size));
-                let lost = self.preferences_lost(answer, &pod_indexes, leaving);
-                let of_waiting = self.preferences_lost_by_pending(answer);
-                let is_of_use = policy == DestinationPolicy::Drift || answer.new_nodes.len() <= 1;
+                let lost = self.preferences_lost(result, &pod_indexes, leaving);
+                let of_waiting = self.preferences_lost_by_pending(result);
+                let is_of_use = policy == DestinationPolicy::Drift || result.new_nodes.len() <= 1;
                 i128::from(lost.0) + of_waiting + if is_of_use { 0 } else { INADMISSIBLE }
             }),
             false => self.standing().without(&removal),
         };
-        simulation.preferences_lost = self.preferences_lost(&answer, &pod_indexes, leaving);
-        self.read_result(answer, &mut simulation);
+        simulation.preferences_lost = self.preferences_lost(&result, &pod_indexes, leaving);
+        self.read_result(result, &mut simulation);
         simulation
     }
 
     /// Worth of the preferences that pending pods lose; nodes for them are bought anyway.
-    fn preferences_lost_by_pending(&self, answer: &SolveResult) -> i128 {
-        let dropped_preferences = answer.dropped_preferences.iter();
-        let of_waiting = dropped_preferences
-            .filter(|dropped_preferences| dropped_preferences.pod < self.reschedulable.waiting());
+    fn preferences_lost_by_pending(&self, result: &SolveResult) -> i128 {
+        let dropped_preferences = result.dropped_preferences.iter();
+        let of_waiting =
+            dropped_preferences.filter(|dropped| dropped.pod < self.reschedulable.waiting());
         of_waiting
-            .map(|dropped_preferences| self.move_costs.of_preferences(dropped_preferences))
+            .map(|dropped| self.move_costs.of_preferences(dropped))
             .sum()
     }
 
     fn preferences_lost(
         &self,
-        answer: &SolveResult,
+        result: &SolveResult,
         pod_indexes: &[usize],
         leaving: &[&Candidate<'a>],
     ) -> NanosPerHour {
-        let dropped_preferences = answer.dropped_preferences.iter();
-        let dropped_preferences = dropped_preferences
-            .filter(|dropped_preferences| dropped_preferences.pod >= self.reschedulable.waiting());
+        let dropped_preferences = result.dropped_preferences.iter();
+        let dropped_preferences =
+            dropped_preferences.filter(|dropped| dropped.pod >= self.reschedulable.waiting());
         let dropped_preferences: Vec<&DroppedPreferences> = dropped_preferences.collect();
         if dropped_preferences.is_empty() || !self.move_costs.prices_moves() {
             return NanosPerHour(0);
@@ -256,16 +256,16 @@ impl<'a> DisruptionContext<'a> {
         )
     }
 
-    fn read_result(&self, answer: SolveResult, simulation: &mut Simulation<'a>) {
+    fn read_result(&self, result: SolveResult, simulation: &mut Simulation<'a>) {
         let mut left: Vec<(usize, String)> = Vec::new();
-        for unplaced in answer.unplaced {
+        for unplaced in result.unplaced {
             let reasons = unplaced
                 .reasons
                 .iter()
                 .map(|(_, reason)| reason.to_string());
             left.push((unplaced.pod, reasons.collect::<Vec<_>>().join("; ")));
         }
-        for (node, pods) in answer.existing {
+        for (node, pods) in result.existing {
             let Some(at) = self.destinations().get(node).copied() else {
                 continue;
             };
@@ -293,7 +293,7 @@ impl<'a> DisruptionContext<'a> {
             Some((pod.key.to_string(), why))
         });
         simulation.left = named.collect();
-        simulation.new_nodes = answer.new_nodes;
+        simulation.new_nodes = result.new_nodes;
     }
 }
 

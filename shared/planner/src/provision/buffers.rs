@@ -42,13 +42,13 @@ pub(super) fn buffer_of(pod: &Pod) -> Option<PodKey> {
 /// Whether existing nodes have room for each buffer. Buffers with pods left to the next turn are not judged.
 pub(super) fn rooms(
     input: &Input<'_>,
-    answer: &SolveResult,
+    result: &SolveResult,
     left_out: &BTreeSet<PodKey>,
 ) -> BTreeMap<PodKey, BufferCapacity> {
     let buffer_at = |at: &usize| input.pods.get(*at).copied().and_then(buffer_of);
-    let there = answer.existing.iter().flat_map(|(_, pods)| pods);
-    let new = answer.new_nodes.iter().flat_map(|node| &node.pods);
-    let nowhere = answer.unplaced.iter().map(|left| &left.pod);
+    let there = result.existing.iter().flat_map(|(_, pods)| pods);
+    let new = result.new_nodes.iter().flat_map(|node| &node.pods);
+    let nowhere = result.unplaced.iter().map(|left| &left.pod);
     let mut rooms: BTreeMap<PodKey, BufferCapacity> = there
         .filter_map(buffer_at)
         .map(|buffer| (buffer, BufferCapacity::Available))

@@ -45,7 +45,7 @@ pub(super) fn of_freed_instance(
 impl Solution<'_> {
     fn launches_into(&self, reservation: &str) -> bool {
         let label = self.input.options.reservation_id_label;
-        let mut nodes = self.answer.new_nodes.iter();
+        let mut nodes = self.result.new_nodes.iter();
         nodes.any(|node| {
             let pinned = node.requirements.get(label);
             pinned.is_some_and(|ids| !ids.complement && ids.has(reservation))
@@ -54,7 +54,7 @@ impl Solution<'_> {
 
     /// Leaves unplaced pods to the next turn, which plans for all pods.
     fn postpone_unplaced(&mut self) {
-        for left in self.answer.unplaced.drain(..) {
+        for left in self.result.unplaced.drain(..) {
             let pod = self.input.pods.get(left.pod);
             self.plan.postponed.extend(pod.map(|pod| reference(pod)));
         }

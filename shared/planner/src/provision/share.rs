@@ -28,13 +28,13 @@ pub(super) fn pods(pods: &[&Pod], share: Share, now: Timestamp) -> Vec<bool> {
 
 /// Marks the pods to solve for again after a result with too many launches: all except those of postponed launches.
 pub(super) fn pods_of_launches(
-    answer: &SolveResult,
+    result: &SolveResult,
     input: &Input<'_>,
     share: Share,
     now: Timestamp,
 ) -> Vec<bool> {
     // A node is ranked by its first pod, which is the largest, and by the age of its oldest.
-    let (nodes, waiting): (Vec<&NewNode>, Vec<WaitingPod<'_>>) = answer
+    let (nodes, waiting): (Vec<&NewNode>, Vec<WaitingPod<'_>>) = result
         .new_nodes
         .iter()
         .filter_map(|node| {

@@ -153,7 +153,7 @@ impl<'s> Tally<'s> {
             };
             let claim = claims.only(&node.provider_id);
             let mut failing = BTreeSet::new();
-            let told_after = match node.labels.contains_key(label::INITIALIZED) {
+            let reported_after = match node.labels.contains_key(label::INITIALIZED) {
                 true => REPORTED_AFTER,
                 false => REPORTED_AFTER_START,
             };
@@ -162,8 +162,8 @@ impl<'s> Tally<'s> {
                 if !is_covered || is_refused(node, claim) {
                     continue;
                 }
-                let told_at = since.unwrap_or(snapshot.now).saturating_add(told_after);
-                match told_at.ok().filter(|at| *at > snapshot.now) {
+                let reported_at = since.unwrap_or(snapshot.now).saturating_add(reported_after);
+                match reported_at.ok().filter(|at| *at > snapshot.now) {
                     Some(at) => tally.next = tally.next.into_iter().chain([at]).min(),
                     None => {
                         failing.insert(text(name, status));

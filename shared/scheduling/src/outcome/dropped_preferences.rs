@@ -70,12 +70,12 @@ pub(super) fn collect(
         let dropped_preferences = terms
             .dropped_preferences(solver, place, &node.pods)
             .into_iter();
-        found.extend(dropped_preferences.map(|dropped_preferences| {
-            let pod = input.pods.get(dropped_preferences.pod);
+        found.extend(dropped_preferences.map(|dropped| {
+            let pod = input.pods.get(dropped.pod);
             let share = pod.map(|pod| share_of(price, &pod.requests, &node.requests));
             DroppedPreferences {
                 share: share.unwrap_or_default(),
-                ..dropped_preferences
+                ..dropped
             }
         }));
     }

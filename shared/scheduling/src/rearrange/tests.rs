@@ -19,7 +19,7 @@ use crate::PlacementTarget;
 
 fn removed(plan: &[ReplacementGroup]) -> BTreeSet<usize> {
     plan.iter()
-        .flat_map(|group| group.removable.clone())
+        .flat_map(|group| group.removed.clone())
         .collect()
 }
 
@@ -33,7 +33,7 @@ fn pods_go_to_free_capacity_before_a_node_is_launched() {
         panic!("{plan:?}");
     };
     assert_eq!(
-        (group.removable.as_slice(), group.replacements),
+        (group.removed.as_slice(), group.replacements),
         (&[1][..], 0)
     );
     // Largest first.
@@ -52,7 +52,7 @@ fn nodes_that_share_a_new_node_form_one_group() {
         panic!("{plan:?}");
     };
     assert_eq!(
-        (group.removable.as_slice(), group.replacements),
+        (group.removed.as_slice(), group.replacements),
         (&[0, 1][..], 1)
     );
     assert_eq!(fixture.saved(group), 2 * 36 - 19);
@@ -68,7 +68,7 @@ fn several_nodes_are_not_replaced_by_one_of_their_own_type() {
     let plan = fixture.planned(|_, _| {});
     let saved = plan
         .iter()
-        .map(|group| (group.removable.len(), fixture.saved(group)));
+        .map(|group| (group.removed.len(), fixture.saved(group)));
     assert_eq!(saved.collect::<Vec<_>>(), [(1, 9), (1, 9)]);
 }
 
@@ -151,7 +151,7 @@ fn budgets_bound_the_size_of_groups() {
             request.together_max = together_max;
         });
         let groups = plan.iter().filter(|group| group.replacements > 0);
-        groups.map(|group| group.removable.len()).max().unwrap_or(0)
+        groups.map(|group| group.removed.len()).max().unwrap_or(0)
     };
     assert_eq!(most(1, &[0, 0]), 0);
     assert!(most(1, &[1, 1]) <= 2);
@@ -316,7 +316,7 @@ fn execute_each(fixture: &SmallCluster, plan: &[ReplacementGroup]) {
         assert_eq!(result.new_nodes.len(), group.replacements, "{group:?}");
         assert!(fixture.saved(group) > 0, "{group:?}");
         let pods: Vec<usize> = group
-            .removable
+            .removed
             .iter()
             .flat_map(|at| fixture.on(*at))
             .collect();
@@ -386,7 +386,7 @@ fn pod_is_placed_elsewhere_if_its_hint_is_infeasible() {
         .node("l", "a", &[800])
         .node("s", "b", &[900]);
     let group = ReplacementGroup {
-        removable: vec![1],
+        removed: vec![1],
         wanted: vec![(1, PlacementTarget::Node(0))],
         replacements: 0,
     };
@@ -403,7 +403,7 @@ fn pods_with_the_same_hint_share_a_new_node() {
     let new = |numbers: [usize; 3]| {
         let wanted = numbers.map(|number| PlacementTarget::New { pool: 0, number });
         let result = fixture.solve_removal(&ReplacementGroup {
-            removable: vec![0],
+            removed: vec![0],
             wanted: (0..3).zip(wanted).collect(),
             replacements: 0,
         });

@@ -45,7 +45,7 @@ fn result(unplaced: &[usize], prices: &[i64]) -> SolveResult {
         existing: Vec::new(),
         unplaced: left.collect(),
         dropped_preferences: Vec::new(),
-        no_viable_types: Vec::new(),
+        pools_without_types: Vec::new(),
     }
 }
 
@@ -69,7 +69,7 @@ fn equal_pods_are_compared_by_cost_if_cost_decides() {
     assert!(!is_better(&result(&[0], &[69]), &best(), WORTH));
 }
 
-fn given_up_by(pods: &[(usize, u32)]) -> Vec<DroppedPreferences> {
+fn dropped_by(pods: &[(usize, u32)]) -> Vec<DroppedPreferences> {
     let pods = pods.iter();
     let dropped_preferences = pods.map(|(pod, weight)| DroppedPreferences {
         pod: *pod,
@@ -86,11 +86,11 @@ const WORTH: Option<NanosPerHour> = Some(NanosPerHour(10));
 fn result_with_fewer_dropped_preferences_is_better_at_equal_cost() {
     let with = |price: i64, dropped_preferences: &[(usize, u32)], worth| {
         let other = SolveResult {
-            dropped_preferences: given_up_by(dropped_preferences),
+            dropped_preferences: dropped_by(dropped_preferences),
             ..result(&[], &[price])
         };
         let best = SolveResult {
-            dropped_preferences: given_up_by(&[(0, 100), (1, 50)]),
+            dropped_preferences: dropped_by(&[(0, 100), (1, 50)]),
             ..result(&[], &[100])
         };
         is_better(&other, &best, worth)

@@ -334,14 +334,14 @@ fn several_nodes_are_not_merged_into_their_own_instance_type() {
     assert_eq!(steps([1_900, 1_900]), 0, "for a medium one");
 }
 
-/// `few` saves a little for one eviction, `many` more for four, and `team` most, with two new nodes.
+/// `few` saves a little for one eviction, `many` more for four, and `pair-a` with `pair-b` most, with two new nodes.
 #[test]
 fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
     let cluster = TestCluster::new()
         .node("few", "medium", &[900])
         .node("many", "large", &[900, 900, 900, 900])
-        .node("team", "large", &[1_900])
-        .node("mate", "large", &[1_900])
+        .node("pair-a", "large", &[1_900])
+        .node("pair-b", "large", &[1_900])
         .with(|snapshot| {
             let types = snapshot.instance_types.get_mut(&"default".into()).unwrap();
             Arc::make_mut(types).push(kind("odd", 8, 450));
@@ -359,7 +359,7 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
             }
         });
     let plan = [
-        for_new_ones(&[("team", 1), ("mate", 1)]),
+        for_new_ones(&[("pair-a", 1), ("pair-b", 1)]),
         for_new_ones(&[("many", 4)]),
         for_new_ones(&[("few", 1)]),
     ];
@@ -381,6 +381,6 @@ fn steps_are_ordered_by_replacements_then_savings_per_eviction() {
         assert!(most_expensive.sum::<i64>() < steps[0].before().0);
         let steps = rearranging::ordered(steps, totals);
         let order = steps.iter().map(|step| nodes(step)[0]);
-        assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "team"]);
+        assert_eq!(order.collect::<Vec<_>>(), ["few", "many", "pair-a"]);
     });
 }

@@ -85,7 +85,7 @@ fn reported_nodes(result: &DisruptionResult) -> Vec<String> {
     both.map(|report| report.node.clone()).collect()
 }
 
-fn told_by_all(evaluations: &[DisruptionResult]) -> Vec<String> {
+fn nodes_reported_by_all(evaluations: &[DisruptionResult]) -> Vec<String> {
     let mut all: Vec<String> = evaluations.iter().flat_map(reported_nodes).collect();
     all.sort();
     all
@@ -138,8 +138,8 @@ fn continued_evaluations_find_the_same_as_a_whole_one() {
         for simulated in [1, 40, 100, 150, 400, 100_000] {
             let evaluations = cluster().round(simulated);
             assert_eq!(
-                told_by_all(&evaluations),
-                told_by_all(&whole),
+                nodes_reported_by_all(&evaluations),
+                nodes_reported_by_all(&whole),
                 "{simulated}"
             );
             assert_eq!(found(&evaluations), found(&whole), "{simulated}");
@@ -166,8 +166,8 @@ fn drift_finishes_before_consolidation() {
         let mut cluster = cluster();
         let evaluations = cluster.round(simulated);
         assert_eq!(
-            told_by_all(&evaluations),
-            told_by_all(&whole),
+            nodes_reported_by_all(&evaluations),
+            nodes_reported_by_all(&whole),
             "{simulated}"
         );
         assert_eq!(found(&evaluations), found(&whole), "{simulated}");
@@ -200,7 +200,7 @@ fn long_round_continues_after_a_command_and_a_short_one_restarts() {
     let mut cluster = large_and_small_pools_with_removable_node();
     let evaluations = cluster.round(1);
     assert_eq!(found(&evaluations), [["spare"]]);
-    let before = told_by_all(&evaluations).len();
+    let before = nodes_reported_by_all(&evaluations).len();
     // The command is open and targets its node.
     let command = ledger::Command {
         delete: evaluations.last().unwrap().commands[0].delete.clone(),
@@ -208,7 +208,7 @@ fn long_round_continues_after_a_command_and_a_short_one_restarts() {
     };
     cluster.0.commands.push(command);
     let rest = cluster.round(1);
-    assert_eq!(before + told_by_all(&rest).len(), 14);
+    assert_eq!(before + nodes_reported_by_all(&rest).len(), 14);
     assert_eq!(cluster.0.cursor, None);
     let mut whole = large_and_small_pools_with_removable_node();
     whole.evaluate(usize::MAX);

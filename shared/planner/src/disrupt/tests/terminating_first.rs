@@ -170,7 +170,7 @@ fn at_limit() -> TestCluster {
         })
 }
 
-fn told_of_a(cluster: &TestCluster) -> Vec<String> {
+fn messages_about_a(cluster: &TestCluster) -> Vec<String> {
     let blocked = cluster.blocked().into_iter();
     let of_a = blocked.filter(|(node, _)| node == "a");
     of_a.map(|(_, message)| message).collect()
@@ -179,7 +179,7 @@ fn told_of_a(cluster: &TestCluster) -> Vec<String> {
 #[test]
 fn static_nodes_at_the_limit_are_terminated_first_within_budgets() {
     assert!(at_limit().removes().is_empty());
-    assert_eq!(told_of_a(&at_limit()), [AT_LIMIT]);
+    assert_eq!(messages_about_a(&at_limit()), [AT_LIMIT]);
     let gated = || at_limit().with(|snapshot| on(snapshot, "TerminateFirstDrift"));
     let node = |name: &str| (Reason::Drifted, vec![name.to_owned()]);
     assert_eq!(going_first(&gated()), [node("a"), node("b")]);
@@ -219,14 +219,14 @@ fn missing_static_nodes_count_against_terminating_first() {
     let lacks = "NodePool default is missing as many nodes as its budgets allow to be disrupted";
     let of_coming = lacking(coming);
     assert!(of_coming.removes().is_empty());
-    assert_eq!(told_of_a(&of_coming), [lacks]);
+    assert_eq!(messages_about_a(&of_coming), [lacks]);
     let of_gone = lacking(|snapshot| {
         coming(snapshot);
         let gone = snapshot.node_claims.last_mut().unwrap();
         gone.deleted_at = Some(snapshot.now);
     });
     assert!(of_gone.removes().is_empty());
-    assert_eq!(told_of_a(&of_gone), [lacks]);
+    assert_eq!(messages_about_a(&of_gone), [lacks]);
     let with_two = lacking(|snapshot| {
         coming(snapshot);
         snapshot.node_pools[0].disruption.budgets = vec![budget("2")];
@@ -304,7 +304,7 @@ fn launches_in_flight_count_for_the_limit_until_they_fail() {
     };
     let under_way = coming(|| IntentState::Intended);
     assert!(under_way.removes().is_empty());
-    assert_eq!(told_of_a(&under_way), [AT_LIMIT]);
+    assert_eq!(messages_about_a(&under_way), [AT_LIMIT]);
     let ended = coming(|| IntentState::Void { why: String::new() });
     assert_eq!(ended.removes(), ["a"]);
 }
@@ -318,7 +318,7 @@ fn static_nodes_without_launchable_capacity_are_kept() {
     let unready = gated(|it| it.node_pools[0].not_ready = Some("NodeClassNotReady".to_owned()));
     assert!(unready.removes().is_empty());
     assert_eq!(
-        told_of_a(&unready),
+        messages_about_a(&unready),
         ["NodePool default is not ready to provision a replacement"]
     );
     let sold_out = gated(|it| {
@@ -329,7 +329,7 @@ fn static_nodes_without_launchable_capacity_are_kept() {
     });
     assert!(sold_out.removes().is_empty(), "spot is not asked for");
     assert_eq!(
-        told_of_a(&sold_out),
+        messages_about_a(&sold_out),
         ["no launchable capacity to refill this node"]
     );
 }

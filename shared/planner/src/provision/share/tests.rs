@@ -126,7 +126,7 @@ fn node_is_as_old_as_its_oldest_pod() {
         drivers: BTreeSet::new(),
         min_values_relaxed: false,
     };
-    let answer = SolveResult {
+    let result = SolveResult {
         new_nodes: vec![node(&[0, 1]), node(&[2])],
         ..SolveResult::default()
     };
@@ -134,6 +134,6 @@ fn node_is_as_old_as_its_oldest_pod() {
         launches: 1,
         ..Share::TURN
     };
-    let kept = pods_of_launches(&answer, &input, share, now());
+    let kept = pods_of_launches(&result, &input, share, now());
     assert_eq!(kept, [true, true, false]);
 }

@@ -239,12 +239,12 @@ impl SmallCluster {
 
     /// Result of the scheduler when the nodes of a group are removed.
     pub(super) fn solve_removal(&self, group: &ReplacementGroup) -> SolveResult {
-        let pods: Vec<usize> = group.removable.iter().flat_map(|at| self.on(*at)).collect();
+        let pods: Vec<usize> = group.removed.iter().flat_map(|at| self.on(*at)).collect();
         self.with_baseline(|baseline| {
             baseline.without(&SimulatedRemoval {
                 pods: &pods,
                 moved: &vec![true; pods.len()],
-                nodes: &group.removable.iter().copied().collect(),
+                nodes: &group.removed.iter().copied().collect(),
                 remaining: vec![Resources::default(); self.pools.len()],
                 wanted: &group.wanted,
             })
@@ -252,7 +252,7 @@ impl SmallCluster {
     }
 
     pub(super) fn saved(&self, group: &ReplacementGroup) -> i64 {
-        let before: i64 = group.removable.iter().map(|at| self.nodes[*at].cents).sum();
+        let before: i64 = group.removed.iter().map(|at| self.nodes[*at].cents).sum();
         let new = self.solve_removal(group).new_nodes;
         before - new.iter().map(|node| node.choices[0].price.0).sum::<i64>() / CENT
     }
