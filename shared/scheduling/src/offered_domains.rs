@@ -6,7 +6,7 @@
 use model::{NanosPerHour, snapshot::Optimize};
 
 use crate::{
-    algebra::{SetId, Sym, Undefined},
+    algebra::{Algebra, SetId, Sym, Undefined},
     bits::BitSet,
     placement_context::PlacementContext,
     shape::VolumeNeeds,
@@ -51,6 +51,14 @@ pub(crate) struct LaunchRequirements<'w, 'a> {
     pub(crate) volumes: &'w VolumeNeeds<'a>,
 }
 
+/// Nodes of one NodePool that could be launched for a pod.
+struct LaunchableNodes {
+    template: usize,
+    /// Requirements of the nodes with the pod, one set per alternative of the pod.
+    sets: Vec<SetId>,
+    large_enough: BitSet,
+}
+
 impl PlacementContext<'_> {
     /// Domains of `key` in which a node could be launched for the pod, sorted by text.
     pub(crate) fn domains_on_offer(
@@ -59,10 +67,8 @@ impl PlacementContext<'_> {
         wanted: &LaunchRequirements<'_, '_>,
     ) -> Vec<Sym> {
         let mut found = Vec::new();
-        for template in 0..self.templates.len() {
-            for set in self.joint_sets(template, wanted) {
-                self.add_domains(key, template, set, wanted.requests, &mut found);
-            }
+        for nodes in self.launchable_nodes(wanted) {
+            self.add_domains(key, &nodes, &mut found);
         }
         let algebra = &self.algebra;
         found.sort_by(|a, b| algebra.text(*a).cmp(algebra.text(*b)));
@@ -81,9 +87,10 @@ impl PlacementContext<'_> {
         if domains.len() <= max {
             return domains;
         }
+        let launchable = self.launchable_nodes(wanted);
         let mut by_price: Vec<(NanosPerHour, Sym)> = domains
             .into_iter()
-            .map(|domain| (self.cheapest_in(key, domain, wanted), domain))
+            .map(|domain| (self.cheapest_in(key, domain, &launchable), domain))
             .collect();
         // Stable: domains of one price stay sorted by text.
         by_price.sort_by_key(|(price, _)| *price);
@@ -99,22 +106,35 @@ impl PlacementContext<'_> {
         &mut self,
         key: Sym,
         domain: Sym,
-        wanted: &LaunchRequirements<'_, '_>,
+        launchable: &[LaunchableNodes],
     ) -> NanosPerHour {
         let mut cheapest = NanosPerHour(i64::MAX);
-        for template in 0..self.templates.len() {
-            for set in self.joint_sets(template, wanted) {
-                let only = self.algebra.one_of(vec![domain]);
-                let only = self.algebra.single(key, only);
-                let Some(joint) = self.algebra.narrow(set, only, Undefined::WellKnown) else {
-                    continue;
-                };
-                if let Some(rows) = self.large_enough(template, wanted.requests) {
-                    cheapest = cheapest.min(self.cheapest(template, joint, &rows));
+        for nodes in launchable {
+            for set in &nodes.sets {
+                if let Some(set) = narrowed_to(domain, key, *set, &mut self.algebra) {
+                    let price = self.cheapest(nodes.template, set, &nodes.large_enough);
+                    cheapest = cheapest.min(price);
                 }
             }
         }
         cheapest
+    }
+
+    fn launchable_nodes(&mut self, wanted: &LaunchRequirements<'_, '_>) -> Vec<LaunchableNodes> {
+        let templates = 0..self.templates.len();
+        templates
+            .filter_map(|template| {
+                let sets = self.joint_sets(template, wanted);
+                if sets.is_empty() {
+                    return None;
+                }
+                Some(LaunchableNodes {
+                    template,
+                    sets,
+                    large_enough: self.large_enough(template, wanted.requests)?,
+                })
+            })
+            .collect()
     }
 
     /// Requirements of a NodePool's nodes with the pod, one set per alternative of the pod.
@@ -146,36 +166,26 @@ impl PlacementContext<'_> {
         sets
     }
 
-    fn add_domains(
-        &mut self,
-        key: Sym,
-        at: usize,
-        set: SetId,
-        requests: &[i64],
-        found: &mut Vec<Sym>,
-    ) {
-        let Some(large_enough) = self.large_enough(at, requests) else {
-            return;
-        };
-        let Some(template) = self.templates.get(at) else {
+    fn add_domains(&mut self, key: Sym, nodes: &LaunchableNodes, found: &mut Vec<Sym>) {
+        let Some(template) = self.templates.get(nodes.template) else {
             return;
         };
         let Some(catalog) = self.catalogs.get_mut(template.catalog) else {
             return;
         };
-        for value in universe::values(key, set, catalog, &mut self.algebra) {
-            if found.contains(&value) {
-                continue;
-            }
-            let only = self.algebra.one_of(vec![value]);
-            let only = self.algebra.single(key, only);
-            let joint = self.algebra.narrow(set, only, Undefined::WellKnown);
-            let is_on_offer = joint.is_some_and(|joint| {
-                let matching = catalog.matching(joint, &mut self.algebra);
-                catalog.memoized(matching).intersects(&large_enough)
-            });
-            if is_on_offer {
-                found.push(value);
+        for set in &nodes.sets {
+            for value in universe::values(key, *set, catalog, &mut self.algebra) {
+                if found.contains(&value) {
+                    continue;
+                }
+                let joint = narrowed_to(value, key, *set, &mut self.algebra);
+                let is_on_offer = joint.is_some_and(|joint| {
+                    let matching = catalog.matching(joint, &mut self.algebra);
+                    catalog.memoized(matching).intersects(&nodes.large_enough)
+                });
+                if is_on_offer {
+                    found.push(value);
+                }
             }
         }
     }
@@ -193,4 +203,11 @@ impl PlacementContext<'_> {
         }
         Some(large_enough)
     }
+}
+
+/// `set` with the requirement `key In [domain]`, if it allows the domain.
+fn narrowed_to(domain: Sym, key: Sym, set: SetId, algebra: &mut Algebra) -> Option<SetId> {
+    let only = algebra.one_of(vec![domain]);
+    let only = algebra.single(key, only);
+    algebra.narrow(set, only, Undefined::WellKnown)
 }

@@ -51,7 +51,7 @@ pub(crate) fn best<'a>(
         return best;
     }
     let over_offers = |rules| Strategy {
-        domains: SpreadDomains::OfferedDomains,
+        domains: SpreadDomains::Requested,
         ..rules
     };
     let together = |rules| Strategy {
@@ -280,16 +280,13 @@ fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour
 /// Price that dropped preferences are worth, if one with weight 100 is worth `worth`.
 fn worth_of_dropped(result: &SolveResult, worth: NanosPerHour) -> i128 {
     let lost = result.dropped_preferences.iter();
-    lost.map(|dropped_preferences| dropped_preferences.worth(worth))
-        .sum()
+    lost.map(|dropped| dropped.worth(worth)).sum()
 }
 
 /// Summed weight of all dropped preferences.
 fn dropped_weight(result: &SolveResult) -> u64 {
     let weights = result.dropped_preferences.iter();
-    weights
-        .map(|dropped_preferences| u64::from(dropped_preferences.weight))
-        .sum()
+    weights.map(|dropped| u64::from(dropped.weight)).sum()
 }
 
 fn solve_with<'a>(input: &Input<'a>, setup: Setup<'a>, strategy: Strategy) -> SolveResult {

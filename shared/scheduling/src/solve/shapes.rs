@@ -144,7 +144,7 @@ impl<'a> Solver<'a> {
         volumes: &VolumeNeeds<'a>,
     ) -> Option<Vec<Sym>> {
         let is_hard = constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule;
-        let as_upstream = is_hard && self.strategy.domains != SpreadDomains::OfferedDomains;
+        let as_upstream = is_hard && self.strategy.domains != SpreadDomains::Requested;
         let context = &mut self.context;
         let key = context.input.options.topology_key(&constraint.topology_key);
         let key = context.algebra.symbol(key);

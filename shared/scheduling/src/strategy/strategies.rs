@@ -52,11 +52,11 @@ pub(crate) enum HostPreferences {
 pub(crate) enum SpreadDomains {
     /// As `OfferedDomains` of the request for preferred constraints, as upstream for required ones.
     #[default]
-    AsRequested,
+    RequestedIfPreferred,
     /// As upstream: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
     Named,
     /// As `OfferedDomains` of the request for preferred and required constraints.
-    OfferedDomains,
+    Requested,
 }
 
 /// Order in which in-flight claims are tried.
@@ -120,7 +120,7 @@ pub(super) const OLDEST_FIRST: Strategy = Strategy {
     ties: TieBreak::Cheapest,
     counted_as: LimitAccounting::Largest,
     pools: PoolChoice::CheapestShare,
-    domains: SpreadDomains::AsRequested,
+    domains: SpreadDomains::RequestedIfPreferred,
     hosts: HostPreferences::AsPreferred,
     peers: AffinityStart::Anywhere,
     queue: QueueOrder::LargestFirst,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use model::{labels, requirement::Requirements};
+
 use super::{OtherCosts, cost, dropped_weight, unplaced};
 use crate::{
     Effort, Input, SolveResult,
@@ -54,9 +56,8 @@ pub(super) fn weigh(
     let Some(weight) = preferences.least_weight() else {
         return asking;
     };
-    let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
     let worth = match input.options.effort {
-        Effort::Best => worth / i128::from(FULL_WEIGHT),
+        Effort::Best => worth_of(weight, input),
         // Pods that are moved may go without their preferences already, so any cost may be too much.
         Effort::First => 0,
     };
@@ -88,11 +89,10 @@ pub(super) fn weigh(
         && let Some(weight) = preferences.zone_spread_weight()
     {
         let ignored = preferences.honoring_zone_spreads(ignored);
-        let zones = zones_on_offer(input);
+        let zones = available_zones(input).len();
         for count in (2..zones).take(ZONE_COUNTS_MAX) {
-            let unmet = unmet_worth(weight, input, count, zones);
             let mut other = ValuedResult::new(solve(ignored, Some(count)), other_costs);
-            other.value.0 += unmet;
+            other.value.0 += unmet_worth(worth_of(weight, input), count, zones);
             if other.is_better_than(&best) {
                 best = other;
             }
@@ -101,20 +101,41 @@ pub(super) fn weigh(
     best.result
 }
 
-/// Worth of preferred spreads that is lost if they extend over `count` of `zones` zones. A spread over n zones protects all
-/// pods but one in n from the loss of a zone.
-fn unmet_worth(weight: u64, input: &Input<'_>, count: usize, zones: usize) -> i128 {
+/// Price per hour that preferences of this weight are worth.
+fn worth_of(weight: u64, input: &Input<'_>) -> i128 {
     let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
-    let (count, zones) = (count as i128, zones as i128);
-    worth / i128::from(FULL_WEIGHT) * (zones - count) / (count * (zones - 1)).max(1)
+    worth / i128::from(FULL_WEIGHT)
 }
 
-/// Number of zones in which the NodePools' instance types are offered.
-fn zones_on_offer(input: &Input<'_>) -> usize {
-    let types = input.pools.iter().flat_map(|pool| pool.types);
-    let offerings = types.flat_map(|instance_type| &instance_type.offerings);
-    let zones: BTreeSet<&str> = offerings.map(|offering| offering.zone.as_str()).collect();
-    zones.len()
+/// Part of the worth of preferred spreads that is lost if they extend over `count` of `zones` zones. A spread over n zones
+/// protects all pods but one in n from the loss of a zone.
+fn unmet_worth(worth: i128, count: usize, zones: usize) -> i128 {
+    let (count, zones) = (count as i128, zones as i128);
+    worth * (zones - count) / (count * (zones - 1)).max(1)
+}
+
+/// Zones with an available offering of a NodePool whose requirements allow the zone.
+fn available_zones<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
+    let mut available = BTreeSet::new();
+    for pool in &input.pools {
+        let offerings = pool
+            .types
+            .iter()
+            .flat_map(|instance_type| &instance_type.offerings);
+        let zones: BTreeSet<&str> = offerings
+            .filter(|offering| offering.available)
+            .map(|offering| offering.zone.as_str())
+            .collect();
+        let requirements = Requirements::from_selector(pool.requirements);
+        let allowed = zones.into_iter();
+        available.extend(allowed.filter(|zone| allows_zone(&requirements, zone)));
+    }
+    available
+}
+
+fn allows_zone(requirements: &Requirements, zone: &str) -> bool {
+    let allowed = requirements.get(labels::ZONE);
+    allowed.is_none_or(|allowed| allowed.has(zone))
 }
 
 /// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
@@ -133,3 +154,6 @@ fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool
     // Existing nodes cost nothing more, and the lower bound does not include the pods that they would take.
     !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, result)))
 }
+
+#[cfg(test)]
+mod tests;
