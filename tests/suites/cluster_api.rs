@@ -7,7 +7,7 @@
 
 use std::{path::Path, time::Duration};
 
-use api::convert::Scalable;
+use api::{convert::Scalable, names::annotation::PODS_DIGEST};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
@@ -327,6 +327,33 @@ async fn labels_are_written_before_the_status_and_finalizers_are_removed_last() 
     assert_eq!(seen().await.finalizers, claim.finalizers);
     let written = cluster.update_node_claim(&over).await.unwrap();
     assert_eq!(written.finalizers, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn time_of_a_pod_event_is_written_before_the_digest_of_the_pods() {
+    let server = server().await;
+    let cluster = administrator(&server);
+    let created = cluster.create_node_claim(&launch(&server, "default-abc"));
+    let claim = created.await.unwrap();
+    let event: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let changed = NodeClaimUpdate {
+        name: claim.name.clone(),
+        uid: claim.uid.clone(),
+        set_annotations: [(PODS_DIGEST.to_owned(), "digest".to_owned())].into(),
+        last_pod_event: Some(event),
+        ..NodeClaimUpdate::default()
+    };
+    let stored = async || cluster.node_claim(&claim.name).await.unwrap().unwrap();
+    for (failing, recorded) in [("nodeclaims/status", None), ("nodeclaims", Some(event))] {
+        let fault = Fault::new(Effect::internal_error(), 1).on_verb("patch");
+        server.inject(fault.on_resource(failing));
+        cluster.update_node_claim(&changed).await.unwrap_err();
+        let stored = stored().await;
+        assert_eq!(stored.status.last_pod_event, recorded, "{failing}");
+        assert!(!stored.annotations.contains_key(PODS_DIGEST), "{failing}");
+    }
+    let written = cluster.update_node_claim(&changed).await.unwrap();
+    assert_eq!(written.annotations[PODS_DIGEST], "digest");
 }
 
 #[tokio::test]

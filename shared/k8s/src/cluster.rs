@@ -295,11 +295,13 @@ impl Cluster for KubeCluster {
         let metadata = metadata.map(|body| (path(), body));
         let status = status.map(|body| (path().sub("status"), body));
         // A client that sees status condition Launched must find the labels that go with it, so metadata is written first.
-        // Removing the last finalizer ends the object, so it is written last.
-        let writes = if update.remove_finalizers.is_empty() {
-            [metadata, status]
-        } else {
-            [status, metadata]
+        // Removing the last finalizer ends the object, so it is written last. So is the digest of the node's pods: without the
+        // time of the pod event, it would claim that the pods have not changed.
+        let is_status_first =
+            !update.remove_finalizers.is_empty() || update.last_pod_event.is_some();
+        let writes = match is_status_first {
+            true => [status, metadata],
+            false => [metadata, status],
         };
         let expected = Some(&update.resource_version).filter(|version| !version.is_empty());
         let mut version = expected.unwrap_or(&current.resource_version).clone();
