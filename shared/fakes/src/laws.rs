@@ -273,7 +273,7 @@ fn notice(instance: &str) -> Notice {
         deadline: Some(at(120)),
         at: Some(at(0)),
         action: model::interruption::InterruptionAction::Drain,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

@@ -249,8 +249,8 @@ pub struct Notice {
     #[serde(default, rename = "course")]
     pub action: InterruptionAction,
     /// Whether the node has no NodePool. Its owner opted in to interruption handling.
-    #[serde(default)]
-    pub foreign: bool,
+    #[serde(default, rename = "foreign")]
+    pub unmanaged: bool,
     /// Lifecycle hook to complete once the node is drained.
     #[serde(default)]
     pub hook: Option<LifecycleHook>,

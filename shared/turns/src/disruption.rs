@@ -4,10 +4,10 @@
 
 mod commands;
 mod deletion_costs;
+mod messages;
 mod orders;
-mod told;
 
-pub(crate) use self::told::subjects;
+pub(crate) use self::messages::subjects;
 
 use std::collections::BTreeSet;
 
@@ -22,15 +22,13 @@ use planner::DisruptionResult;
 
 use crate::{
     Report, TurnError, approval, events, evidence,
-    lane::{Turn, TurnResult},
+    lane::{RETRY_AFTER_LOST_RACE, Turn, TurnResult},
     metrics,
     observe::{Observed, PodScope, observe},
     provisioner::record_snapshot,
     refusals, shadow,
 };
 
-/// Delay after which a turn that lost every race for the generation tries again.
-const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
 /// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
 const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
 /// Upper bound on evaluations in one turn, where the check refuses commands.
@@ -208,17 +206,17 @@ async fn validate(
             let text = format!(
                 "command for {} of {} rolled back: {} ({})",
                 proposal.reason,
-                told::names_of(&proposal.delete),
+                messages::names_of(&proposal.delete),
                 rejection.message,
                 rejection.class
             );
             report
                 .proposed
-                .push(told::journal_line(text, &proposal.delete));
+                .push(messages::journal_line(text, &proposal.delete));
             let method = proposal.choice.as_ref().map(|choice| choice.method);
             let counted = method.map(metrics::of_failed_validation);
             report.metrics.extend(counted);
-            let emitted = told::rejection_events(&observed.snapshot, proposal, &rejection);
+            let emitted = messages::rejection_events(&observed.snapshot, proposal, &rejection);
             (CommandState::RolledBack, emitted)
         }
     };
@@ -268,7 +266,7 @@ async fn search_commands(
             });
             report.held_back.extend(held);
             report.shadowed = shadow::disruptions(&observed.snapshot, turn.world.share);
-            let emitted = told::evaluation_events(&observed.snapshot, &result);
+            let emitted = messages::evaluation_events(&observed.snapshot, &result);
             events::post(turn, &emitted, report).await;
             if let Some(due) = result.due {
                 report.run_again_at(due);

@@ -306,7 +306,7 @@ impl ClusterDelivery<'_> {
                 deadline: fact.deadline,
                 at: Some(now),
                 action: *action,
-                foreign: unmanaged,
+                unmanaged,
                 hook: fact.hook.clone(),
                 event: fact.event.clone(),
                 reboots: fact.reboots,

@@ -52,6 +52,8 @@ pub(crate) struct TurnResult {
     pub(crate) cursor: Option<Cursor>,
 }
 
+/// Delay after which a turn that lost every race for the generation tries again.
+pub(crate) const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
 /// Backoff after a failure; it doubles after each further one, up to the longest.
 const FIRST_RETRY: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_RETRY: SignedDuration = SignedDuration::from_mins(5);
@@ -223,7 +225,7 @@ pub async fn woken(
     metrics::publish(world, cluster, measured.clone());
     if let Some(api) = api.filter(|_| world.clock.now() < deadline) {
         let warning = status::publish(&*api, lane, &measured, gauges).await;
-        report.complaints.extend(warning);
+        report.warnings.extend(warning);
     }
     report.log();
     Ok(report)

@@ -173,7 +173,7 @@ async fn handle_notices(
         true => planner::replaced(snapshot),
         false => BTreeSet::new(),
     };
-    for notice in snapshot.notices.iter().filter(|notice| !notice.foreign) {
+    for notice in snapshot.notices.iter().filter(|notice| !notice.unmanaged) {
         let claim = match own.get(&notice.instance) {
             Some(claim) => Some(*claim),
             None => {
@@ -253,7 +253,7 @@ async fn finish_unmanaged_notices(
     leave: &CompletedNotices,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    for notice in snapshot.notices.iter().filter(|notice| notice.foreign) {
+    for notice in snapshot.notices.iter().filter(|notice| notice.unmanaged) {
         let id = &notice.instance;
         let is_done = leave.drained.contains(id)
             || leave.unlisted.contains(id) && {

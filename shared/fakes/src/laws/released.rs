@@ -115,7 +115,7 @@ async fn acts(ledger: &dyn Ledger, cluster: &ClusterName) {
     let mut hooked = notice("i-hooked");
     hooked.kind = "lifecycle-action".into();
     hooked.action = InterruptionAction::Cordon;
-    hooked.foreign = true;
+    hooked.unmanaged = true;
     hooked.hook = Some(LifecycleHook {
         group: "group".into(),
         name: "hook".into(),

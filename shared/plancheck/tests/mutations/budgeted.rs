@@ -126,7 +126,7 @@ pub(crate) fn notice(instance: &str, done: bool) -> model::ledger::Notice {
         deadline: None,
         at: None,
         action: model::interruption::InterruptionAction::Drain,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

@@ -310,7 +310,7 @@ fn forced_deletions_need_no_budget() {
                 deadline: None,
                 at: None,
                 action: model::interruption::InterruptionAction::Drain,
-                foreign: false,
+                unmanaged: false,
                 hook: None,
                 event: String::new(),
                 reboots: false,

@@ -157,7 +157,7 @@ fn notice(action: InterruptionAction, done: bool) -> Notice {
         deadline: None,
         at: None,
         action,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

@@ -318,7 +318,7 @@ fn noticed(snapshot: &mut Snapshot, left: i64, known: i64) {
         deadline: Some(now + SignedDuration::from_secs(left)),
         at: Some(now - SignedDuration::from_secs(known)),
         action: model::interruption::InterruptionAction::Drain,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

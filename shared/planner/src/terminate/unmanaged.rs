@@ -42,7 +42,7 @@ pub fn terminate_unmanaged(
     for notice in snapshot
         .notices
         .iter()
-        .filter(|notice| notice.foreign && !notice.done)
+        .filter(|notice| notice.unmanaged && !notice.done)
     {
         notices.entry(&notice.instance).or_default().push(notice);
     }

@@ -191,7 +191,7 @@ fn unready_or_terminating_node_is_not_uncordoned() {
         deadline: None,
         at: None,
         action: InterruptionAction::Drain,
-        foreign: true,
+        unmanaged: true,
         hook: None,
         event: EVENT.into(),
         reboots: false,

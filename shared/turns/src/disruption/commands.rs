@@ -10,9 +10,15 @@ use model::{
 use planner::Advance;
 use ports::ledger::Moved;
 
-use super::{RETRY_AFTER_LOST_RACE, told};
+use super::messages;
 use crate::{
-    Report, TurnError, apply::apply, events, lane::Turn, metrics, observe::Observed, refusals,
+    Report, TurnError,
+    apply::apply,
+    events,
+    lane::{RETRY_AFTER_LOST_RACE, Turn},
+    metrics,
+    observe::Observed,
+    refusals,
 };
 
 /// Upper bound on commands forgotten per turn: each costs a call. Later turns forget the rest.
@@ -89,11 +95,11 @@ pub(super) async fn advance(
             .note_initialized(turn.cluster, command, &step.initialized)
             .await?;
     }
-    let about = told::names_of(command.targets());
+    let about = messages::names_of(command.targets());
     let problems = step.problems.iter();
     let problems = problems.map(|problem| {
         let text = format!("{} of {about}: {problem}", command.reason);
-        told::journal_line(text, command.targets())
+        messages::journal_line(text, command.targets())
     });
     if step.state == CommandState::RolledBack {
         report.failed.extend(problems);
@@ -138,11 +144,11 @@ pub(super) async fn roll_back(
     let moved = ledger.move_command(turn.cluster, command, state).await?;
     if moved == Moved::Yes {
         report.metrics.extend(metrics::of_rollback(command));
-        let about = told::names_of(command.targets());
+        let about = messages::names_of(command.targets());
         let text = format!("{} of {about}: {why}", command.reason);
         report
             .failed
-            .push(told::journal_line(text, command.targets()));
+            .push(messages::journal_line(text, command.targets()));
     }
     Ok(())
 }

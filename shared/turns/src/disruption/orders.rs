@@ -12,10 +12,15 @@ use model::{
 };
 use planner::Command;
 
-use super::{RETRY_AFTER_LOST_RACE, commands, told};
+use super::{commands, messages};
 use crate::{
-    Report, TurnError, adopt, events, lane::Turn, launching::launch, metrics, observe::Observed,
-    provisioner::nominate, refusals,
+    Report, TurnError, adopt, events,
+    lane::{RETRY_AFTER_LOST_RACE, Turn},
+    launching::launch,
+    metrics,
+    observe::Observed,
+    provisioner::nominate,
+    refusals,
 };
 
 /// Reason for rolling back a command whose nodes cannot be tainted: pods would be scheduled to them until they go, and their
@@ -82,14 +87,14 @@ pub(super) async fn propose(
     {
         ProposalOutcome::Recorded(proposal) => {
             report.committed = Some(generation + 1);
-            let names = told::names_of(&proposal.delete);
+            let names = messages::names_of(&proposal.delete);
             let text = format!(
                 "{} of {names}, to be validated at {validate_at:.0}: {}",
                 proposal.reason, command.because
             );
             report
                 .proposed
-                .push(told::journal_line(text, &proposal.delete));
+                .push(messages::journal_line(text, &proposal.delete));
             report.run_again_at(validate_at);
         }
         ProposalOutcome::Lost => report.run_again_at(now + RETRY_AFTER_LOST_RACE),
@@ -129,7 +134,7 @@ pub(super) async fn commit_and_start(
             );
             report
                 .proposed
-                .push(told::journal_line(problem, command.targets()));
+                .push(messages::journal_line(problem, command.targets()));
             report.run_again_at(retry_at);
             Ok(false)
         }
@@ -146,7 +151,7 @@ pub(super) async fn commit_and_start(
         }
         CommitOutcome::Committed(committed) => {
             report.committed = Some(committed.generation);
-            let about = told::subjects(command);
+            let about = messages::subjects(command);
             let decided = committed.command.iter();
             let decided =
                 decided.flat_map(|command| metrics::of_decision(&observed.snapshot, command));

@@ -95,7 +95,7 @@ pub(crate) fn split_refuted(
     notices.into_iter().partition(|notice| {
         let kind = InterruptionKind::named(&notice.kind);
         let claim = of.get(&notice.instance);
-        notice.foreign
+        notice.unmanaged
             || kind
                 .zip(claim)
                 .is_none_or(|(kind, claim)| can_happen(kind, claim))

@@ -79,7 +79,7 @@ impl ClusterDelivery<'_> {
             Ok::<_, Arc<TurnError>>(())
         };
         let lanes = [Lane::Provisioner, Lane::Terminator];
-        let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "foreign-node-leaves"));
+        let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "unmanaged-node-leaves"));
         if let Err(error) = marked {
             tracing::warn!(cluster = %self.cluster, %error, "nodes not tainted; the terminator retries");
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use executor::{CommitOutcome, LaunchInputs, StopReason};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use model::{
     FreeAddresses, Lane, Plan, Snapshot,
     ledger::{Intent, Pause, PauseLevel},
@@ -11,12 +11,12 @@ use model::{
 use ports::LaunchBuilder;
 
 use crate::{
-    Report, TurnError, addresses, approval, events, lane::Turn, metrics, observe::Observed,
+    Report, TurnError, addresses, approval, events,
+    lane::{RETRY_AFTER_LOST_RACE, Turn},
+    metrics,
+    observe::Observed,
     report::Step,
 };
-
-/// Delay after which a turn that lost every race for the generation tries again.
-const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Commits a plan, unless it waits for approval, and carries it out. Returns whether planning again is worth it.
 pub(super) async fn commit(

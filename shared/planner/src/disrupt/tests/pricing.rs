@@ -175,7 +175,7 @@ fn expected_spot_interruptions_are_priced() {
             deadline: None,
             at: None,
             action: model::interruption::InterruptionAction::Drain,
-            foreign: false,
+            unmanaged: false,
             hook: None,
             event: String::new(),
             reboots: false,

@@ -84,7 +84,7 @@ fn marks_of_an_interrupted_node_stay_while_its_notice_is_open() {
         deadline: None,
         at: None,
         action: model::interruption::InterruptionAction::Drain,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

@@ -112,7 +112,7 @@ fn notice(instance: &str, action: InterruptionAction) -> Notice {
         deadline: None,
         at: None,
         action,
-        foreign: false,
+        unmanaged: false,
         hook: None,
         event: String::new(),
         reboots: false,

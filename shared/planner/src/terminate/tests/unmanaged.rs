@@ -17,7 +17,7 @@ fn leaving(pods: Vec<Pod>) -> Snapshot {
     let mut snapshot = world((claim, node), pods);
     snapshot.node_claims.clear();
     noticed(&mut snapshot, 600, 1);
-    snapshot.notices[0].foreign = true;
+    snapshot.notices[0].unmanaged = true;
     snapshot
 }
 
