@@ -262,7 +262,7 @@ impl Soak {
             world.ledger.archive.clear();
             world.api.events.clear();
             world.api.created.clear();
-            world.told.clear();
+            world.notifications.clear();
             world.looked_up.clear();
         });
     }

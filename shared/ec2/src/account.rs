@@ -36,7 +36,7 @@ pub struct Account {
     pub(crate) profiles: Arc<ProfileCache>,
     pub(crate) validations: Arc<ValidationCache>,
     pub(crate) budget: Option<Arc<dyn Budget>>,
-    pub(crate) shelf: Option<Arc<dyn ObjectStore>>,
+    pub(crate) object_store: Option<Arc<dyn ObjectStore>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) region: String,
     pub(crate) registry_prefix: String,
@@ -55,7 +55,7 @@ pub struct Options {
     /// API budget of EC2 calls; without one, calls are not counted.
     pub budget: Option<Arc<dyn Budget>>,
     /// Store of published prices; without one, the bundled prices are used.
-    pub shelf: Option<Arc<dyn ObjectStore>>,
+    pub object_store: Option<Arc<dyn ObjectStore>>,
 }
 
 impl Account {
@@ -80,7 +80,7 @@ impl Account {
             profiles: Arc::default(),
             validations: Arc::default(),
             budget: options.budget,
-            shelf: options.shelf,
+            object_store: options.object_store,
             clock,
             region: config.region().map(ToString::to_string).unwrap_or_default(),
             registry_prefix: options.registry_prefix,

@@ -83,11 +83,11 @@ impl Account {
     }
 
     async fn published(&self) -> Result<Option<Prices>, String> {
-        let Some(shelf) = &self.shelf else {
+        let Some(object_store) = &self.object_store else {
             return Ok(None);
         };
         let name = object_name(&self.region);
-        let object = tokio::time::timeout(FETCH_TIMEOUT, shelf.get(&name)).await;
+        let object = tokio::time::timeout(FETCH_TIMEOUT, object_store.get(&name)).await;
         let object = object.map_err(|_| format!("no answer within {FETCH_TIMEOUT:?}"))?;
         let object = object.map_err(|error| error.to_string())?;
         let object = object.map(|object| Prices::published(&self.region, &object));
@@ -112,11 +112,11 @@ impl Account {
     }
 
     async fn store_published(&self, prices: &Prices) -> Result<(), String> {
-        let Some(shelf) = &self.shelf else {
+        let Some(object_store) = &self.object_store else {
             return Ok(());
         };
         let object = prices.publish()?;
-        let put = shelf.put(&object_name(&self.region), object).await;
+        let put = object_store.put(&object_name(&self.region), object).await;
         put.map_err(|error| error.to_string())
     }
 

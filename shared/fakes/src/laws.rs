@@ -98,7 +98,7 @@ pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     memories::newer_evidence_replaces_a_clusters_older(ledger, &cluster("evidence")).await;
     memories::zonal_shift_applies_to_its_cluster_until_it_ends(ledger, &cluster("shift")).await;
     memories::call_budget_is_shared_and_refills_slower_after_throttling(ledger).await;
-    memories::notification_is_stored_and_finished_once(ledger, &cluster("told")).await;
+    memories::notification_is_stored_and_finished_once(ledger, &cluster("notified")).await;
     memories::markers_nominations_and_notes_are_kept(ledger, &cluster("small")).await;
 }
 
@@ -110,14 +110,14 @@ pub async fn journal_laws(ports: &dyn Journal, prefix: &str) {
 }
 
 /// Tests that a published object is read as it was last written.
-pub async fn object_store_laws(shelf: &dyn ObjectStore) {
+pub async fn object_store_laws(object_store: &dyn ObjectStore) {
     let name = "laws/object";
-    assert_eq!(shelf.get(name).await.unwrap(), None);
-    shelf.put(name, b"older".to_vec()).await.unwrap();
+    assert_eq!(object_store.get(name).await.unwrap(), None);
+    object_store.put(name, b"older".to_vec()).await.unwrap();
     let object = "prices ".repeat(100_000).into_bytes();
-    shelf.put(name, object.clone()).await.unwrap();
-    assert_eq!(shelf.get(name).await.unwrap(), Some(object));
-    assert_eq!(shelf.get("laws/other").await.unwrap(), None);
+    object_store.put(name, object.clone()).await.unwrap();
+    assert_eq!(object_store.get(name).await.unwrap(), Some(object));
+    assert_eq!(object_store.get("laws/other").await.unwrap(), None);
 }
 
 fn at(seconds: i64) -> Timestamp {

@@ -84,7 +84,9 @@ impl Sim {
     ) -> Result<(), NotifyError> {
         self.changing_call(call, |world| {
             let (to, body) = (to.to_owned(), body.to_owned());
-            world.told.push(DeliveredNotification { to, head, body });
+            world
+                .notifications
+                .push(DeliveredNotification { to, head, body });
             Ok(())
         })
         .await

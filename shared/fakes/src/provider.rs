@@ -353,14 +353,14 @@ impl AccountHousekeeping for Sim {
 impl ObjectStore for Sim {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectStoreError> {
         let read = self.neutral_call("get", |world| {
-            Ok::<_, LedgerError>(world.ledger.shelf.get(name).cloned())
+            Ok::<_, LedgerError>(world.ledger.object_store.get(name).cloned())
         });
         Ok(read.await?)
     }
 
     async fn put(&self, name: &str, object: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.changing_call("put", |world| {
-            world.ledger.shelf.insert(name.to_owned(), object);
+            world.ledger.object_store.insert(name.to_owned(), object);
             Ok::<_, LedgerError>(())
         });
         Ok(put.await?)

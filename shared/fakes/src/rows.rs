@@ -49,7 +49,7 @@ pub struct Rows {
     accessed: BTreeMap<ClusterName, ClusterRows>,
     accessed_account: Option<AccountRows>,
     /// Objects that are published for all functions.
-    pub shelf: BTreeMap<String, Vec<u8>>,
+    pub object_store: BTreeMap<String, Vec<u8>>,
     /// Objects that are too large for the ledger.
     pub archive: BTreeMap<String, Vec<u8>>,
 }
@@ -110,7 +110,7 @@ impl Rows {
             clusters: BTreeMap::new(),
             accessed: BTreeMap::new(),
             accessed_account: None,
-            shelf: BTreeMap::new(),
+            object_store: BTreeMap::new(),
             archive: BTreeMap::new(),
         }
     }

@@ -60,7 +60,7 @@ pub struct World {
     /// SecureString parameters, by name.
     pub secrets: BTreeMap<String, String>,
     /// Notifications that were delivered outside the cluster.
-    pub told: Vec<DeliveredNotification>,
+    pub notifications: Vec<DeliveredNotification>,
     /// The instance types that every NodeClass allows.
     pub catalog: Offered,
     pub crash_point: CrashPoint,
@@ -119,7 +119,7 @@ impl Sim {
             wakes: Vec::new(),
             registry: vec![registered(cluster, "https://127.0.0.1")],
             secrets: BTreeMap::new(),
-            told: Vec::new(),
+            notifications: Vec::new(),
             catalog: provider::small_catalog().into(),
             crash_point: CrashPoint::default(),
             crash_after: None,

@@ -22,7 +22,7 @@ pub(crate) async fn build(lane: Lane) -> Result<World, ConfigError> {
         registry_prefix: config.registry_prefix,
         credentials_prefix: Some(config.credentials_prefix),
         budget: Some(Arc::new(rate_limiter)),
-        shelf: Some(ledger.clone()),
+        object_store: Some(ledger.clone()),
     };
     let account = Arc::new(ec2::Account::new(&sdk, options, Arc::clone(&clock)));
     Ok(World {

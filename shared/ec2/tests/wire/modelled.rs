@@ -74,7 +74,7 @@ fn account(asked: &RecordingService) -> Account {
     let http = http_client_fn(move |_, _| SharedHttpConnector::new(asked.clone()));
     let config = config().to_builder().http_client(http).build();
     let options = Options {
-        shelf: Some(Arc::new(MemoryStore::default())),
+        object_store: Some(Arc::new(MemoryStore::default())),
         ..Options::default()
     };
     Account::new(&config, options, Arc::new(FixedClock))

@@ -121,7 +121,7 @@ impl ObjectStore for MemoryStore {
 
 struct World {
     account: Account,
-    shelf: Arc<MemoryStore>,
+    object_store: Arc<MemoryStore>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -135,14 +135,14 @@ impl World {
         let http = http_client_fn(move |_, _| SharedHttpConnector::new(aws.clone()));
         let region = aws_config::Region::from_static(region);
         let config = config().to_builder().http_client(http).region(region);
-        let shelf = Arc::new(MemoryStore::default());
+        let object_store = Arc::new(MemoryStore::default());
         let options = Options {
-            shelf: Some(shelf.clone()),
+            object_store: Some(object_store.clone()),
             ..Options::default()
         };
         Self {
             account: Account::new(&config.build(), options, Arc::new(FixedClock)),
-            shelf,
+            object_store,
             asked,
         }
     }
@@ -153,8 +153,8 @@ impl World {
 
     fn published(&self, region: &str) -> Value {
         let name = format!("prices/v1/{region}");
-        let shelf = self.shelf.0.lock().unwrap();
-        serde_json::from_slice(&shelf[&name]).unwrap()
+        let object_store = self.object_store.0.lock().unwrap();
+        serde_json::from_slice(&object_store[&name]).unwrap()
     }
 }
 
@@ -190,8 +190,8 @@ async fn next_housekeeper_continues_from_the_published_prices() {
     let first = World::new("us-east-1", price_list);
     first.account.renew_prices(true, now()).await;
     let second = World::new("us-east-1", price_list);
-    let objects = first.shelf.0.lock().unwrap().clone();
-    *second.shelf.0.lock().unwrap() = objects;
+    let objects = first.object_store.0.lock().unwrap().clone();
+    *second.object_store.0.lock().unwrap() = objects;
     second.account.renew_prices(true, now()).await;
     assert_eq!(second.asked(), [""; 0]);
 }
@@ -278,8 +278,8 @@ async fn turns_use_published_prices_without_querying_aws() {
     let housekeeper = World::new("us-east-1", price_list);
     housekeeper.account.renew_prices(true, now()).await;
     let turn = World::new("us-east-1", price_list);
-    let objects = housekeeper.shelf.0.lock().unwrap().clone();
-    *turn.shelf.0.lock().unwrap() = objects;
+    let objects = housekeeper.object_store.0.lock().unwrap().clone();
+    *turn.object_store.0.lock().unwrap() = objects;
     assert_eq!(prices_in_turns(&turn.account).await, ["0.5000", "0.0310"]);
     let asked = turn.asked();
     assert!(
@@ -293,7 +293,7 @@ async fn turns_use_published_prices_without_querying_aws() {
 async fn unreadable_published_prices_stop_no_turn_and_are_reported() {
     let world = World::new("us-east-1", price_list);
     let name = "prices/v1/us-east-1";
-    world.shelf.put(name, b"?".to_vec()).await.unwrap();
+    world.object_store.put(name, b"?".to_vec()).await.unwrap();
     assert_eq!(prices_in_turns(&world.account).await, ["0.0960", "0.0960"]);
     let warnings = world.account.complaints().await.join("\n");
     assert!(

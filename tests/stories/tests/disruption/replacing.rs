@@ -365,7 +365,7 @@ async fn events_and_metrics_report_decisions_and_blocking_budgets() {
     let titles = |rig: &Rig| -> Vec<String> {
         rig.sim.with(|world| {
             world
-                .told
+                .notifications
                 .iter()
                 .map(|reported| reported.body.clone())
                 .collect()

@@ -13,7 +13,7 @@ fn destinations(rig: &Rig, destinations: &serde_json::Value) {
 }
 
 fn sent_notifications(rig: &Rig) -> Vec<fakes::DeliveredNotification> {
-    rig.sim.with(|world| world.told.clone())
+    rig.sim.with(|world| world.notifications.clone())
 }
 
 async fn warn(rig: &mut Rig) {

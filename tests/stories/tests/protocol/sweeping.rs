@@ -183,7 +183,7 @@ async fn l4_pending_notifications_make_the_cluster_due_at_the_next_sweep() {
         assert_eq!(rows.lanes[&Lane::Housekeeper].due, Some(now));
     });
     sweep(&mut rig).await;
-    assert_eq!(rig.sim.with(|world| world.told.len()), 1);
+    assert_eq!(rig.sim.with(|world| world.notifications.len()), 1);
 }
 
 #[tokio::test]
