@@ -9,19 +9,21 @@ use std::{
 
 use futures::{
     StreamExt, TryStreamExt,
-    future::join_all,
     stream::{self, Stream},
 };
 use http::{Method, Request, header};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::{interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 /// Interval at which machines and pods take their next steps.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Upper bound on concurrent requests about pods: the kubelets of a cluster work independently.
-const PODS_AT_ONCE: usize = 16;
+/// Upper bound on concurrent requests about machines, and on those about pods: the kubelets of a cluster work independently,
+/// but those of thousands of nodes in one process would use up its connections.
+const REQUESTS_AT_ONCE: usize = 16;
+/// Upper bound on the wait for an answer. A request that gets none must not silence all kubelets.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the start of an instance to its Node, and from there to Ready.
 const BOOT: Duration = Duration::from_secs(1);
 const READY_AFTER: Duration = Duration::from_secs(1);
@@ -81,23 +83,22 @@ impl Kubelets {
 async fn serve_machines(client: Client, machines: Arc<Mutex<BTreeMap<String, Machine>>>) {
     loop {
         let now = machines.lock().unwrap().clone();
-        let steps = now.iter().map(async |(name, machine)| {
-            let next = step(&client, name, machine).await;
-            let next = next.unwrap_or_else(|error| {
-                eprintln!("the kubelet of {name}: {error}");
-                Some(machine.state)
-            });
-            (name, next)
-        });
-        for (name, next) in join_all(steps).await {
-            let mut machines = machines.lock().unwrap();
-            match (machines.get_mut(name), next) {
-                // The machine ended meanwhile.
-                (Some(machine), Some(_)) if matches!(machine.state, State::Ended) => {}
-                (Some(machine), Some(next)) => machine.state = next,
-                _ => drop(machines.remove(name)),
-            }
-        }
+        stream::iter(now)
+            .for_each_concurrent(REQUESTS_AT_ONCE, async |(name, machine)| {
+                let next = step(&client, &name, &machine).await;
+                let next = next.unwrap_or_else(|error| {
+                    eprintln!("the kubelet of {name}: {error}");
+                    Some(machine.state)
+                });
+                let mut machines = machines.lock().unwrap();
+                match (machines.get_mut(&name), next) {
+                    // The machine ended meanwhile.
+                    (Some(machine), Some(_)) if matches!(machine.state, State::Ended) => {}
+                    (Some(machine), Some(next)) => machine.state = next,
+                    _ => drop(machines.remove(&name)),
+                }
+            })
+            .await;
         sleep(POLL_INTERVAL).await;
     }
 }
@@ -131,6 +132,8 @@ async fn follow_pods(
         .map(|pod| (uid(&pod), pod))
         .collect();
     let mut due = interval(POLL_INTERVAL);
+    // Ticks that are missed while the requests of one are under way are not made up for.
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             event = events.next() => {
@@ -252,7 +255,7 @@ async fn run_pods(
     let terminating = &*terminating;
     let served = pods.iter_mut().filter(|(_, pod)| is_served(pod));
     stream::iter(served.map(Ok))
-        .try_for_each_concurrent(PODS_AT_ONCE, async |(uid, pod)| {
+        .try_for_each_concurrent(REQUESTS_AT_ONCE, async |(uid, pod)| {
             run_pod(client, pod, terminating.get(uid)).await
         })
         .await
@@ -325,7 +328,7 @@ async fn watch_events(
 ) -> Result<impl Stream<Item = Result<Value, kube::Error>> + Unpin, kube::Error> {
     let request = Request::get(path).body(Vec::new());
     let lines = client.request_stream(request.map_err(kube::Error::HttpError)?);
-    let lines = futures::AsyncBufReadExt::lines(lines.await?);
+    let lines = futures::AsyncBufReadExt::lines(within(REQUEST_TIMEOUT, path, lines).await?);
     let events = lines
         .map_err(kube::Error::ReadEvents)
         .and_then(async |line| serde_json::from_str(&line).map_err(kube::Error::SerdeError));
@@ -348,14 +351,34 @@ async fn call(
     };
     let request = Request::builder().method(method).uri(path);
     let request = request.header(header::CONTENT_TYPE, kind).body(body);
-    client
-        .request(request.map_err(kube::Error::HttpError)?)
-        .await
+    let answer = client.request(request.map_err(kube::Error::HttpError)?);
+    within(REQUEST_TIMEOUT, path, answer).await
+}
+
+/// The answer to a request, or an error with its path after `limit`.
+async fn within<T>(
+    limit: Duration,
+    path: &str,
+    answer: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, kube::Error> {
+    let answer = timeout(limit, answer).await;
+    answer.unwrap_or_else(|_| {
+        let message = format!("{path}: the API server has not answered within {limit:?}");
+        Err(kube::Error::Service(message.into()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn request_without_an_answer_fails_with_its_path() {
+        let answer = std::future::pending::<Result<Value, kube::Error>>();
+        let limit = Duration::from_millis(1);
+        let error = within(limit, "/api/v1/nodes", answer).await.unwrap_err();
+        assert!(error.to_string().contains("/api/v1/nodes"), "{error}");
+    }
 
     #[test]
     fn pre_stop_hooks_delay_the_end_of_a_pod() {
