@@ -15,20 +15,20 @@ const QUIET: i64 = 240;
 const CHECK_INTERVAL: i64 = 15;
 
 /// Seconds for which rejections continue after the fault phase: longer than anything else may take.
-const REJECTIONS_LAST: i64 = 25 * 60;
+const REJECTIONS_CONTINUE_FOR: i64 = 25 * 60;
 
 /// Seconds for which outbreaks continue after the fault phase: longer than any condition is tolerated.
-const OUTBREAKS_LAST: i64 = 45 * 60;
+const OUTBREAKS_CONTINUE_FOR: i64 = 45 * 60;
 
 pub(crate) fn converge(play: &mut Play) -> Result<(), BrokenLaw> {
     events::keep_outbreaks_active(play);
     if events::has_rejections(play) {
-        play.pass(REJECTIONS_LAST)?;
+        play.pass(REJECTIONS_CONTINUE_FOR)?;
         play.note("! a user lifts the rejections");
         events::lift_rejections(play);
     }
     if events::has_outbreaks(play) {
-        play.pass(OUTBREAKS_LAST)?;
+        play.pass(OUTBREAKS_CONTINUE_FOR)?;
         play.note("! a user ends the outbreaks");
         events::end_outbreaks(play);
     }

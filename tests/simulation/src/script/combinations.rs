@@ -10,13 +10,13 @@ use crate::rng::Rng;
 /// Kinds of combinations.
 const KINDS: usize = 9;
 /// Seconds before the end of the fault phase after which no combination begins.
-const LAST: i64 = 300;
+const BEGUN_BEFORE_END: i64 = 300;
 /// Seconds after which the pods of a scaled Deployment run.
 const RUNS_AFTER: i64 = 150;
 
 /// Draws the events of one combination, all of one cluster, and adapts the setting so that they can coincide.
 pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<Event> {
-    let begin = rng.between(30, FAULT_SECONDS - LAST);
+    let begin = rng.between(30, FAULT_SECONDS - BEGUN_BEFORE_END);
     let seconds = rng.between(60, 120);
     let scale = |deployment, replicas| EventKind::Scale {
         deployment,

@@ -13,7 +13,7 @@ const NEIGHBOURS: u64 = 500;
 /// Seconds until there are objects whose changes can be rejected.
 const OBJECTS_AFTER: i64 = 120;
 /// Seconds before the end of the fault phase after which no cluster is recreated.
-const ANEW_LAST: i64 = 240;
+const RECREATED_BEFORE_END: i64 = 240;
 
 /// Kinds of such faults.
 const KINDS: usize = 8;
@@ -45,7 +45,7 @@ pub(super) fn draw(rng: &mut Rng, setting: &mut Setting) -> Vec<Event> {
             setting.clusters = 2;
         }
         let last = match kind {
-            EventKind::ClusterRecreated { .. } => FAULT_SECONDS - ANEW_LAST,
+            EventKind::ClusterRecreated { .. } => FAULT_SECONDS - RECREATED_BEFORE_END,
             _ => FAULT_SECONDS - 1,
         };
         events.push(Event {
