@@ -1,5 +1,6 @@
 /// Amount of work that one turn takes on (docs/adr/0006-a-fair-share-per-turn.md,
-/// docs/adr/0013-a-look-goes-on-from-a-cursor.md). It is counted, not timed, so that equal snapshots give equal plans.
+/// docs/adr/0013-disruption-evaluations-resume-from-a-cursor.md). It is counted, not timed, so that equal snapshots give equal
+/// plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Pods to plan for, virtual pods of CapacityBuffers included.

@@ -13,7 +13,7 @@ use crate::{
 /// evaluation.
 ///
 /// Either the position reached when there were too many nodes for one turn, with a small entry per NodePool
-/// (docs/adr/0013-a-look-goes-on-from-a-cursor.md), or the remaining steps of a plan
+/// (docs/adr/0013-disruption-evaluations-resume-from-a-cursor.md), or the remaining steps of a plan
 /// (docs/adr/0017-plan-the-cluster-as-a-whole.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,5 +1,5 @@
 //! A round over all candidates of a method, in as many evaluations as needed: an evaluation that has used up its share leaves
-//! the rest to the next (docs/adr/0013-a-look-goes-on-from-a-cursor.md).
+//! the rest to the next (docs/adr/0013-disruption-evaluations-resume-from-a-cursor.md).
 
 use model::ledger::Cursor;
 
