@@ -16,7 +16,7 @@ pub mod types;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["lastTransitionTime", "message", "reason", "status", "type"]))]
 pub struct Condition {
-    /// What the condition is about.
+    /// Aspect of the object that the condition describes.
     #[schemars(
         length(max = 316),
         regex(
@@ -24,16 +24,16 @@ pub struct Condition {
         )
     )]
     pub r#type: String,
-    /// Whether it holds: True, False, or Unknown.
+    /// Whether the condition holds: True, False, or Unknown.
     pub status: ConditionStatus,
     /// Generation of the object that the condition was judged by. An older one than the object's own means it may be out of
     /// date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// When the status last changed.
+    /// Time at which the status last changed.
     pub last_transition_time: Timestamp,
-    /// Why, in one CamelCase word.
+    /// Reason for the status, in one CamelCase word.
     #[serde(default)]
     #[schemars(
         length(min = 1, max = 1024),

@@ -6,7 +6,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::quantity::ResourceList;
 use crate::schema::rules;
 
-/// Room kept free for pods to come: so many pods of a shape are planned for as if they were there.
+/// Capacity kept free for future pods: a number of pods of one shape are planned for as if they existed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapacityBuffer {
     pub metadata: ObjectMeta,
@@ -36,7 +36,7 @@ resource!(
     ),
 ])))]
 pub struct CapacityBufferSpec {
-    /// How the room is used. `buffer.x-k8s.io/active-capacity`: nodes are launched for it.
+    /// Use of the capacity. `buffer.x-k8s.io/active-capacity`: nodes are launched for it.
     #[serde(default = "default_strategy")]
     pub provisioning_strategy: String,
     /// A PodTemplate of the same namespace that gives the shape of one pod. Either this or scalableRef.
@@ -62,7 +62,7 @@ pub struct CapacityBufferSpec {
 /// An object of the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LocalObjectReference {
-    /// Its name.
+    /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
 }
@@ -86,7 +86,7 @@ fn default_strategy() -> String {
     "buffer.x-k8s.io/active-capacity".to_owned()
 }
 
-/// What the buffer came to.
+/// Pods that capacity is kept for, and whether it is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {

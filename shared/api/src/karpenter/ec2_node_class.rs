@@ -30,7 +30,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::schema::rules;
 use crate::wire::string_enum;
 
-/// How nodes are made on EC2: network, image, identity, storage and start-up.
+/// Configuration of nodes on EC2: network, image, identity, storage and start-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EC2NodeClass {
     pub metadata: ObjectMeta,
@@ -56,7 +56,7 @@ impl EC2NodeClassSpec {
     }
 }
 
-/// How instances are made.
+/// Configuration of the instances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::ec2_node_class()))]
@@ -132,7 +132,7 @@ pub struct EC2NodeClassSpec {
         ),
     ])))]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// What kind of image it is, which decides the form of the user data and the default block devices. Follows from an alias;
+    /// Family of the images, which decides the form of the user data and the default block devices. Follows from an alias;
     /// required without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
@@ -176,7 +176,7 @@ pub struct EC2NodeClassSpec {
         "self.filter(x, has(x.rootVolume)?x.rootVolume==true:false).size() <= 1",
     )])))]
     pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
-    /// What to do with the disks that some instance types have. RAID0 joins them into one volume for pods.
+    /// Use of the disks that some instance types have. RAID0 joins them into one volume for pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
     /// Network interfaces of the instances, for EFA. Without it one.
@@ -198,7 +198,7 @@ pub struct EC2NodeClassSpec {
     /// Access to the instance metadata service. By default only with session tokens, and not from inside containers.
     #[serde(default)]
     pub metadata_options: MetadataOptions,
-    /// How long idle connections are remembered by the security groups.
+    /// Time for which security groups remember idle connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_tracking: Option<ConnectionTracking>,
     /// Processor features.
@@ -207,7 +207,7 @@ pub struct EC2NodeClassSpec {
     /// Nitro Enclaves. Without it they are enabled where pods ask for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclave_options: Option<EnclaveOptions>,
-    /// Reserved context of the fleet request; AWS tells you if you need one.
+    /// Reserved context of the fleet request. Set it only if AWS asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

@@ -20,7 +20,7 @@ pub struct NodeClaim {
 
 resource!(NodeClaim, "karpenter.sh/v1", "nodeclaims", Cluster);
 
-/// What the node must be. Never changes.
+/// Requirements on the node. Never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[("spec is immutable", "self == oldSelf")])))]
@@ -36,7 +36,7 @@ pub struct NodeClaimSpec {
     /// Conditions on the node's labels. All must hold.
     #[schemars(length(max = 100), transform = rules::node_claim_requirements)]
     pub requirements: Vec<Requirement>,
-    /// What the node must provide.
+    /// Resources that the node must provide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequests>,
     /// The NodeClass that says how the node is made.
@@ -45,12 +45,12 @@ pub struct NodeClaimSpec {
     /// NodePool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<GoDuration>,
-    /// How long the node lives at most, counted from its creation, or Never.
+    /// Maximum lifetime of the node, counted from its creation, or Never.
     #[serde(default = "default_expire_after")]
     pub expire_after: NillableDuration,
 }
 
-/// What a node must provide.
+/// Resources that a node must provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequests {
     /// Least amounts, by resource.
@@ -58,14 +58,14 @@ pub struct ResourceRequests {
     pub requests: Option<ResourceList>,
 }
 
-/// What became of the NodeClaim.
+/// Instance and Node of the NodeClaim, and its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
     /// Name of its Node, once that has joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// Its instance, as the Node will name it: `aws:///<zone>/<instance>`.
+    /// Provider id of the instance, as in the Node: `aws:///<zone>/<instance>`.
     #[serde(
         default,
         rename = "providerID",
@@ -75,17 +75,17 @@ pub struct NodeClaimStatus {
     /// The image the instance runs.
     #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// What the node is expected to have in all.
+    /// Expected capacity of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<ResourceList>,
-    /// What the node is expected to have for pods.
+    /// Expected capacity of the node for pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<ResourceList>,
     /// Launched, Registered and Initialized, which make up Ready, and those about disruption and termination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::keyed_by_type, transform = rules::reason_may_be_empty)]
     pub conditions: Option<Vec<Condition>>,
-    /// When a pod was last bound to the node or left it; a pod that ends or is being deleted counts as leaving.
+    /// Time at which a pod was last bound to the node or left it; a pod that ends or is being deleted counts as leaving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_pod_event_time: Option<Timestamp>,
 }

@@ -23,7 +23,7 @@ resource!(
     Cluster
 );
 
-/// Which instance types are corrected, and how.
+/// Instance types that are corrected, and the corrections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
@@ -44,14 +44,14 @@ pub struct NodeOverlaySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^\d+(\.\d+)?$"))]
     pub price: Option<String>,
-    /// Extended resources that the nodes will have besides what the instance type tells.
+    /// Extended resources that the nodes will have besides those of the instance type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::cel(&[(
         "invalid resource restricted",
         "self.all(x, !(x in ['cpu', 'memory', 'ephemeral-storage', 'pods']))",
     )])))]
     pub capacity: Option<ResourceList>,
-    /// Which overlay counts where several correct the same thing: the heaviest, none counts as 0, equals by name.
+    /// Precedence if several overlays correct the same value: the heaviest counts, none counts as 0, equals by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
     pub weight: Option<i32>,

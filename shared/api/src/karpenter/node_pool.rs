@@ -23,7 +23,7 @@ pub struct NodePool {
 
 resource!(NodePool, "karpenter.sh/v1", "nodepools", Cluster);
 
-/// What may be launched, how much of it, and when it goes away again.
+/// Nodes that may be launched, their limits, and the rules of their removal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
@@ -40,7 +40,7 @@ resource!(NodePool, "karpenter.sh/v1", "nodepools", Cluster);
 pub struct NodePoolSpec {
     /// The nodes to launch. What is launched in the end may be narrower, because pods narrow it further.
     pub template: NodeClaimTemplate,
-    /// When and how fast nodes may be removed.
+    /// Conditions and pace of the removal of nodes.
     #[serde(default)]
     #[schemars(extend("default" = serde_json::json!({ "consolidateAfter": "0s" })))]
     pub disruption: Disruption,
@@ -59,7 +59,7 @@ pub struct NodePoolSpec {
     pub replicas: Option<i64>,
 }
 
-/// What each NodeClaim of the pool is made from.
+/// Template of the NodeClaims of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeClaimTemplate {
     /// Labels and annotations for the nodes.
@@ -123,24 +123,23 @@ pub struct NodeClaimTemplateSpec {
     /// have their own grace period before. Without it draining may wait for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<GoDuration>,
-    /// How long a node lives at most, counted from its creation, or Never.
+    /// Maximum lifetime of a node, counted from its creation, or Never.
     #[serde(default = "default_expire_after")]
     pub expire_after: NillableDuration,
 }
 
-/// When and how fast nodes of a pool may be removed.
+/// Conditions and pace of the removal of a pool's nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// How long a node must have been without changes to its pods before it may be consolidated, or Never. Not for pools with
-    /// replicas.
+    /// Time without changes to its pods after which a node may be consolidated, or Never. Not for pools with replicas.
     #[serde(default = "default_consolidate_after")]
     pub consolidate_after: NillableDuration,
-    /// Which nodes may be consolidated: only empty ones (WhenEmpty), all (WhenEmptyOrUnderutilized), or those whose removal
+    /// Nodes that may be consolidated: only empty ones (WhenEmpty), all (WhenEmptyOrUnderutilized), or those whose removal
     /// saves enough for the disruption it causes (Balanced). Not for pools with replicas.
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
-    /// How many nodes may be on their way out at once. Of several budgets in force the strictest counts.
+    /// Upper bounds on the nodes that may be disrupted at once. Of several budgets in force the strictest counts.
     #[serde(default = "default_budgets")]
     #[schemars(
         length(max = 50),
@@ -162,12 +161,12 @@ impl Default for Disruption {
 }
 
 string_enum! {
-    /// Which nodes may be consolidated.
+    /// Nodes that may be consolidated.
     #[derive(Default)]
     ConsolidationPolicy { WhenEmpty, #[default] WhenEmptyOrUnderutilized, Balanced }
 }
 
-/// A bound on the nodes that may be on their way out at once.
+/// Upper bound on the nodes that may be disrupted at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["nodes"]))]
 pub struct Budget {
@@ -175,25 +174,25 @@ pub struct Budget {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// How many nodes: a number, or a share of the pool's nodes such as 10%.
+    /// Number of nodes, or a share of the pool's nodes such as 10%.
     #[serde(default = "default_budget_nodes")]
     #[schemars(regex(pattern = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
     pub nodes: String,
-    /// When the budget comes into force: five cron fields, or one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and
-    /// @annually, in UTC. Needs a duration. A budget without schedule is always in force.
+    /// Schedule by which the budget comes into force: five cron fields, or one of @hourly, @daily, @midnight, @weekly, @monthly,
+    /// @yearly and @annually, in UTC. Needs a duration. A budget without schedule is always in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(
         pattern = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
     ))]
     pub schedule: Option<String>,
-    /// How long the budget stays in force each time, in hours and minutes. Needs a schedule.
+    /// Time for which the budget stays in force, in hours and minutes. Needs a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
     pub duration: Option<GoDuration>,
 }
 
 string_enum! {
-    /// Why a node is removed.
+    /// Reason for removing a node.
     DisruptionReason { Underutilized, Empty, Drifted, Unhealthy }
 }
 
@@ -214,14 +213,14 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
-/// What the pool's nodes amount to, and whether new ones can be launched.
+/// Totals of the pool's nodes, and whether new ones can be launched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
     /// Number of nodes of this pool.
     #[serde(default)]
     pub nodes: i64,
-    /// What they provide together.
+    /// Summed capacity of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceList>,
     /// Generation of the NodeClass that NodeRegistrationHealthy is about; a newer one resets that condition.

@@ -14,7 +14,7 @@ pub struct Requirement {
     /// Label that the requirement is about.
     #[schemars(length(max = 316), regex(pattern = rules::QUALIFIED_NAME))]
     pub key: String,
-    /// How the label's value relates to `values`.
+    /// Relation of the label's value to `values`.
     pub operator: Operator,
     /// At least one for In and NotIn, none for Exists and DoesNotExist, and exactly one non-negative integer for Gt, Lt, Gte
     /// and Lte.
@@ -30,14 +30,14 @@ pub struct Requirement {
         extend("x-kubernetes-list-type" = "atomic", "maxLength" = 63, "pattern" = rules::LABEL_VALUE)
     )]
     pub values: Vec<String>,
-    /// How many different values must stay possible, so that a launch keeps its choice. Alpha.
+    /// Number of different values that must stay possible, so that a launch keeps its choice. Alpha.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50), transform = rules::without_format)]
     pub min_values: Option<i32>,
 }
 
 string_enum! {
-    /// How a label relates to the values of a requirement.
+    /// Relation of a label to the values of a requirement.
     Operator { Gte, Lte, In, NotIn, Exists, DoesNotExist, Gt, Lt }
 }
 
@@ -52,16 +52,16 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = rules::QUALIFIED_NAME))]
     pub value: Option<String>,
-    /// What happens to pods that do not tolerate the taint: kept away (NoSchedule), kept away if possible (PreferNoSchedule),
-    /// or also evicted (NoExecute).
+    /// Effect on pods that do not tolerate the taint: kept away (NoSchedule), kept away if possible (PreferNoSchedule), or also
+    /// evicted (NoExecute).
     pub effect: TaintEffect,
-    /// When the taint was put on the node.
+    /// Time at which the taint was put on the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Timestamp>,
 }
 
 string_enum! {
-    /// What a taint does to pods that do not tolerate it.
+    /// Effect of a taint on pods that do not tolerate it.
     TaintEffect { NoSchedule, PreferNoSchedule, NoExecute }
 }
 

@@ -39,12 +39,12 @@ string_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MetadataOptions {
-    /// Whether it can be reached at all.
+    /// Whether the metadata service can be reached at all.
     pub http_endpoint: Switch,
-    /// Whether it can be reached over IPv6.
+    /// Whether the metadata service can be reached over IPv6.
     #[serde(rename = "httpProtocolIPv6")]
     pub http_protocol_ipv6: Switch,
-    /// How many network hops an answer may take; more than 1 lets containers reach it.
+    /// Upper bound on the network hops of an answer; more than 1 lets containers reach the metadata service.
     #[schemars(range(min = 1, max = 64))]
     pub http_put_response_hop_limit: i64,
     /// Whether requests need a session token.
@@ -62,7 +62,7 @@ impl Default for MetadataOptions {
     }
 }
 
-/// How long security groups remember idle connections.
+/// Time for which security groups remember idle connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[(

@@ -53,13 +53,13 @@ pub struct CapacityReservationSelectorTerm {
     #[serde(default, rename = "ownerID", skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub owner_id: Option<String>,
-    /// Which launches the reservation accepts.
+    /// Launches that the reservation accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_match_criteria: Option<InstanceMatchCriteria>,
 }
 
 string_enum! {
-    /// Which launches a capacity reservation accepts: all that fit (open), or those that name it (targeted).
+    /// Launches that a capacity reservation accepts: all that fit (open), or those that name it (targeted).
     InstanceMatchCriteria { Open = "open", Targeted = "targeted" }
 }
 
@@ -111,7 +111,7 @@ pub struct AmiSelectorTerm {
     /// The image's name, which is not its tag `Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Who owns the image: an account id, `self`, `amazon` or `aws-marketplace`. Narrows name and tags.
+    /// Owner of the image: an account id, `self`, `amazon` or `aws-marketplace`. Narrows name and tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Name or ARN of an SSM parameter that holds the image's id.

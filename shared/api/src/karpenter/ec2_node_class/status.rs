@@ -8,7 +8,7 @@ use super::selectors::InstanceMatchCriteria;
 use crate::conditions::Condition;
 use crate::wire::{null_as_default, string_enum};
 
-/// What the selectors resolve to at present. The order of each list is that of preference.
+/// Resources that the selectors resolve to at present, each list in the order of preference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EC2NodeClassStatus {
@@ -35,11 +35,11 @@ pub struct EC2NodeClassStatus {
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Subnet {
-    /// Its id.
+    /// Id of the subnet.
     pub id: String,
-    /// Its availability zone, by name.
+    /// Name of the subnet's availability zone.
     pub zone: String,
-    /// Its availability zone, by id.
+    /// Id of the subnet's availability zone.
     #[serde(default, rename = "zoneID", skip_serializing_if = "Option::is_none")]
     pub zone_id: Option<String>,
 }
@@ -47,9 +47,9 @@ pub struct Subnet {
 /// A security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecurityGroup {
-    /// Its id.
+    /// Id of the security group.
     pub id: String,
-    /// Its name.
+    /// Name of the security group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -57,15 +57,15 @@ pub struct SecurityGroup {
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ami {
-    /// Its id.
+    /// Id of the image.
     pub id: String,
-    /// Whether its publisher has deprecated it.
+    /// Whether the publisher has deprecated the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<bool>,
-    /// Its name.
+    /// Name of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Instance types that it can run on.
+    /// Instance types that the image can run on.
     pub requirements: Vec<AmiRequirement>,
 }
 
@@ -90,29 +90,29 @@ pub struct AmiRequirement {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityReservation {
-    /// Its availability zone, by name.
+    /// Name of the reservation's availability zone.
     pub availability_zone: String,
-    /// When it ends. After that nothing can be launched into it.
+    /// Time at which the reservation ends. After that nothing can be launched into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Timestamp>,
-    /// Its id.
+    /// Id of the reservation.
     #[schemars(regex(pattern = "^cr-[0-9a-z]+$"))]
     pub id: String,
-    /// Which launches it accepts.
+    /// Launches that the reservation accepts.
     pub instance_match_criteria: InstanceMatchCriteria,
-    /// The instance type that it is for.
+    /// Instance type of the reservation.
     pub instance_type: String,
     /// Whether EC2 may take the instances back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptible: Option<bool>,
-    /// The account that owns it.
+    /// Account that owns the reservation.
     #[serde(rename = "ownerID")]
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub owner_id: String,
     /// An ordinary reservation, or a capacity block.
     #[serde(default)]
     pub reservation_type: CapacityReservationType,
-    /// Whether it ends so soon that EC2 takes its instances back. Only capacity blocks do.
+    /// Whether the reservation ends so soon that EC2 takes its instances back. Only capacity blocks do.
     #[serde(default)]
     pub state: CapacityReservationState,
 }

@@ -7,11 +7,11 @@ use crate::quantity::Quantity;
 use crate::schema::rules;
 use crate::wire::string_enum;
 
-/// A volume and where it is attached.
+/// A volume and the device name under which it is attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockDeviceMapping {
-    /// Where it is attached, such as `/dev/xvda`.
+    /// Device name under which the volume is attached, such as `/dev/xvda`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_name: Option<String>,
     /// The volume.
@@ -88,6 +88,6 @@ string_enum! {
 }
 
 string_enum! {
-    /// What to do with the disks of the instance.
+    /// Use of the disks of the instance.
     InstanceStorePolicy { Raid0 = "RAID0" }
 }
