@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-# A crate's own tests come first, and what else tests it only for what they let pass. Stories that tell days or thousands of nodes take minutes.
+# A crate's own tests come first, and what else tests it only for what they let pass. Stories over days or with thousands of nodes take minutes.
 STORIES = ["-E", "not binary(crash) and not test(crash) and not test(together) and not test(thousand) and not test(deleted_clusters)"]
 STAGES = {
     "plancheck": [["plancheck"], ["scenarios"]],

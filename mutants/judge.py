@@ -68,9 +68,9 @@ def reached(programs, say):
     """The tests with their time and the mutants that each comes by."""
     tests = []
     for unit in units(programs):
-        with tempfile.NamedTemporaryFile() as told:
-            outcome, seconds = run(unit, LONGEST, MUTANT_REACHED=told.name)
-            numbers = sorted({int(line) for line in Path(told.name).read_text().split()})
+        with tempfile.NamedTemporaryFile() as numbers_file:
+            outcome, seconds = run(unit, LONGEST, MUTANT_REACHED=numbers_file.name)
+            numbers = sorted({int(line) for line in Path(numbers_file.name).read_text().split()})
         if outcome == "failed":
             raise SystemExit(f"infra/tools/mutants: {unit['name']} fails without a mutant")
         if outcome == "timeout":

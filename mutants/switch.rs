@@ -9,30 +9,30 @@ use std::{
 };
 
 const UNREAD: u32 = u32::MAX;
-const TELL: u32 = u32::MAX - 1;
+const RECORDS: u32 = u32::MAX - 1;
 
 static ON: AtomicU32 = AtomicU32::new(UNREAD);
-static TOLD: [AtomicBool; 1 << 14] = [const { AtomicBool::new(false) }; 1 << 14];
+static RECORDED: [AtomicBool; 1 << 14] = [const { AtomicBool::new(false) }; 1 << 14];
 
 #[inline]
 pub fn on(number: u32) -> bool {
     let on = ON.load(Relaxed);
-    on == number || (on >= TELL && first(number))
+    on == number || (on >= RECORDS && first(number))
 }
 
 /// Rare path, kept out of line of the code that runs often.
 #[cold]
 fn first(number: u32) -> bool {
-    if TOLD[number as usize].load(Relaxed) {
+    if RECORDED[number as usize].load(Relaxed) {
         return false;
     }
     let reached = env::var("MUTANT_REACHED");
     if ON.load(Relaxed) == UNREAD {
         let chosen = env::var("MUTANT").map_or(0, |number| number.parse().unwrap());
-        ON.store(if reached.is_ok() { TELL } else { chosen }, Relaxed);
+        ON.store(if reached.is_ok() { RECORDS } else { chosen }, Relaxed);
     }
     if let Ok(file) = reached
-        && !TOLD[number as usize].swap(true, Relaxed)
+        && !RECORDED[number as usize].swap(true, Relaxed)
     {
         let mut file = OpenOptions::new().append(true).open(file).unwrap();
         file.write_all(format!("{number}\n").as_bytes()).unwrap();

@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Optimized, with debug builds' checks: it is built once and run many thousand times.
 PROFILE = "sim"
-# What only tells stories takes long to optimize, and no time to run; to optimize every program anew as it is linked takes longer than it spares.
+# The crate of the stories takes long to optimize and no time to run. Link-time optimization of every program takes longer than it saves.
 CONFIG = ["profile.sim.package.stories.opt-level=0", "profile.sim.lto=false", "profile.sim.codegen-units=16"]
 # The crates that are changed, then everything that tests them and knows no SDK.
 CHANGED = ["scheduling", "planner", "plancheck", "executor"]

@@ -165,8 +165,8 @@ impl Cluster {
     }
 
     fn wait(&mut self, pods: usize) -> Result<()> {
-        let told = self.server.stdin.as_mut().context("a pipe")?;
-        writeln!(told, "{pods}")?;
+        let input = self.server.stdin.as_mut().context("a pipe")?;
+        writeln!(input, "{pods}")?;
         // The answer is that they are there.
         self.run(&[AWAIT, &pods.to_string()])?;
         Ok(())

@@ -73,13 +73,13 @@ async fn serve() -> Result<()> {
     let kind = instance_type()?;
     let sandbox = Sandbox::start(SandboxOptions::default()).await?;
     announce(&sandbox)?;
-    let told = tokio::task::spawn_blocking(move || -> Result<Sandbox> {
+    let reader = tokio::task::spawn_blocking(move || -> Result<Sandbox> {
         for machine in std::io::stdin().lines() {
             sandbox.join_node(node(&kind, &machine?)?, SignedDuration::ZERO);
         }
         Ok(sandbox)
     });
-    told.await??.stop().await;
+    reader.await??.stop().await;
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn serve(nodes: usize, pods: usize) -> Result<()> {
         cluster::fill(world, now, nodes, pods)
     })?;
     announce(&sandbox)?;
-    let told = tokio::task::spawn_blocking(move || -> Result<Sandbox> {
+    let reader = tokio::task::spawn_blocking(move || -> Result<Sandbox> {
         let mut waiting = 0;
         for line in std::io::stdin().lines() {
             let pods = line?.parse()?;
@@ -40,6 +40,6 @@ pub(crate) async fn serve(nodes: usize, pods: usize) -> Result<()> {
         }
         Ok(sandbox)
     });
-    told.await??.stop().await;
+    reader.await??.stop().await;
     Ok(())
 }

@@ -76,8 +76,8 @@ pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
             .take();
         measured.planned += committed.map_or(0, |at| millis(at.duration_since(started)));
         let saw_view = matches!(report.reads.pods, turns::PodsFrom::View(_));
-        if lane != Lane::Terminator && saw_view != told(VIEW).is_some() {
-            bail!("{lane} saw pods elsewhere: {:?}", report.complaints);
+        if lane != Lane::Terminator && saw_view != variable(VIEW).is_some() {
+            bail!("{lane} saw pods elsewhere: {:?}", report.warnings);
         }
         let traffic = subject.api.traffic().since(before);
         measured.warm_traffic = (traffic.requests, traffic.bytes);
@@ -172,7 +172,7 @@ struct Subject {
 
 impl Subject {
     fn new() -> Result<Self> {
-        let client = access(&told(ANNOUNCED).context(ANNOUNCED)?)?.client()?;
+        let client = access(&variable(ANNOUNCED).context(ANNOUNCED)?)?.client()?;
         let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client, "kube-system"));
         let sim = Sim::new(CLUSTER);
         let world = support::world(&sim, api.clone())?;
@@ -182,7 +182,7 @@ impl Subject {
     async fn take_over(&self) -> Result<()> {
         self.sim.with(|world| world.now = self.world.clock.now());
         turns::housekeep(&self.world, &TurnId("sweep".to_owned())).await?;
-        if let Some(path) = told(VIEW) {
+        if let Some(path) = variable(VIEW) {
             self.hear_of(std::fs::read(path)?);
         }
         Ok(())
@@ -247,6 +247,6 @@ fn millis(time: Duration) -> u64 {
     clippy::disallowed_methods,
     reason = "a measurement has no configuration but this"
 )]
-fn told(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

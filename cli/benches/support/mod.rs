@@ -29,7 +29,7 @@ pub(crate) fn catalog() -> Result<Vec<InstanceType>> {
     Ok(api::convert::catalog_file::read(&text)?)
 }
 
-/// Tells the parent process how to reach the server.
+/// Prints to the parent process how to reach the server.
 #[expect(clippy::print_stdout, reason = "the parent process reads it")]
 pub(crate) fn announce(sandbox: &Sandbox) -> Result<()> {
     let kubeconfig = sandbox.kubeconfig_yaml();

@@ -85,13 +85,13 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("clusterName", "the name of the entry"),
     (
         "disableClusterStateObservability",
-        "a turn tells what it saw",
+        "a turn reports the state that it observed",
     ),
     ("eksControlPlane", "type of the entry"),
     ("interruptionQueue", "the stack has its own queue"),
     (
         "securityGroupRefreshInterval",
-        "they are asked anew whenever an EC2NodeClass is looked at",
+        "they are read again whenever an EC2NodeClass is resolved",
     ),
     (
         "subnetRefreshInterval",

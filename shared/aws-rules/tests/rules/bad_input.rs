@@ -71,7 +71,7 @@ fn every_mistake_is_reported_with_its_field() {
     let mut case =
         |mistake: &str, spec: Value, discovered: Discovered, refused: &[(&str, &str, &str)]| {
             let shown = shown(&spec, discovered, refused);
-            assert!(!shown.is_empty(), "{mistake}: nothing is told");
+            assert!(!shown.is_empty(), "{mistake}: nothing is reported");
             write!(page, "{mistake}\n{shown}").unwrap();
         };
     let alias = |alias: &str| json!({ "amiSelectorTerms": [{ "alias": alias }] });

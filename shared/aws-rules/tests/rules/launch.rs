@@ -166,7 +166,7 @@ fn boot_settings_decide_the_launch_template() {
     assert_eq!(
         asked.templates.len(),
         1,
-        "a Custom image is not told how many pods to run"
+        "the user data of a Custom image sets no number of pods"
     );
 }
 
