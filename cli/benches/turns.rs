@@ -124,7 +124,7 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
             bail!(
                 "{launched} of {nodes} nodes were launched, and no more: {:?} {:?}",
                 report.problems,
-                report.complaints
+                report.warnings
             );
         }
         launched += report.launched.len();

@@ -124,7 +124,7 @@ async fn read(api: &KubeCluster, snapshot: &mut Snapshot, source: &Source) -> Re
     snapshot.storage = storage;
     snapshot.services = selectors.services;
     snapshot.workloads = selectors.workloads;
-    let mut problems = gated.complaints.clone();
+    let mut problems = gated.warnings.clone();
     problems.extend(refused);
     if snapshot.settings.device_claims {
         problems.extend(turns::devices::read(api, snapshot).await?);

@@ -52,8 +52,8 @@ pub(crate) fn whole(report: &Report) -> String {
         );
     }
     troubles(report, &mut text);
-    for complaint in &report.complaints {
-        let _ = writeln!(text, "  note      {complaint}");
+    for warning in &report.warnings {
+        let _ = writeln!(text, "  note      {warning}");
     }
     if let Some(due) = report.due {
         let _ = writeln!(text, "  next look {due:.0}");

@@ -82,7 +82,7 @@ impl Prices {
         let answers =
             answers.and_then(
                 |answers| match answers.iter().find(|p| p.prices.is_empty()) {
-                    Some(empty) => Err(empty.complaint()),
+                    Some(empty) => Err(empty.warning()),
                     None => Ok(answers),
                 },
             );
@@ -109,7 +109,7 @@ impl Prices {
     }
 
     /// Warnings about prices that are missing or stale, and the errors of reading them.
-    pub fn complaints(&self, now: Timestamp) -> Vec<String> {
+    pub fn warnings(&self, now: Timestamp) -> Vec<String> {
         let what = [
             (
                 "on-demand prices",

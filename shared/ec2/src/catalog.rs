@@ -93,8 +93,8 @@ impl Catalog for Account {
         self.shifts_of(cluster, entry).await
     }
 
-    async fn complaints(&self) -> Vec<String> {
-        self.price_complaints(self.clock.now()).await
+    async fn price_warnings(&self) -> Vec<String> {
+        self.price_warnings_at(self.clock.now()).await
     }
 }
 

@@ -71,14 +71,14 @@ impl Account {
     }
 
     /// Warnings about the prices in use.
-    pub(crate) async fn price_complaints(&self, now: Timestamp) -> Vec<String> {
+    pub(crate) async fn price_warnings_at(&self, now: Timestamp) -> Vec<String> {
         let cached = self.prices.0.lock().await;
         let Some(fetched) = cached.as_ref() else {
             return Vec::new();
         };
         let problem = fetched.problem.as_ref();
         let problem = problem.map(|problem| format!("published prices: {problem}"));
-        let of_prices = fetched.prices.complaints(now);
+        let of_prices = fetched.prices.warnings(now);
         problem.into_iter().chain(of_prices).collect()
     }
 
@@ -108,7 +108,7 @@ impl Account {
                 problem,
             });
         }
-        self.price_complaints(now).await
+        self.price_warnings_at(now).await
     }
 
     async fn store_published(&self, prices: &Prices) -> Result<(), String> {

@@ -34,7 +34,7 @@ pub struct Account {
     /// Warnings that resolving an EC2NodeClass returns.
     pub warnings: Vec<Warning>,
     /// Warnings about prices.
-    pub complaints: Vec<String>,
+    pub price_warnings: Vec<String>,
     /// Instances that fail their status checks or have scheduled events.
     pub troubles: BTreeMap<InstanceId, InterruptionKind>,
     /// Lists and descriptions return no instances at all.

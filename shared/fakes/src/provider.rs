@@ -190,8 +190,8 @@ impl Catalog for Sim {
             .await
     }
 
-    async fn complaints(&self) -> Vec<String> {
-        self.look(|world| world.account.complaints.clone())
+    async fn price_warnings(&self) -> Vec<String> {
+        self.look(|world| world.account.price_warnings.clone())
     }
 }
 

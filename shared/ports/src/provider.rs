@@ -38,7 +38,7 @@ pub trait Catalog: Send + Sync {
     ) -> Result<Vec<ZonalShift>, CloudError>;
 
     /// Warnings about previous results, such as outdated prices. They are shown to people and stop nothing.
-    async fn complaints(&self) -> Vec<String> {
+    async fn price_warnings(&self) -> Vec<String> {
         Vec::new()
     }
 }

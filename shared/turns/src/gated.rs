@@ -35,7 +35,7 @@ pub struct Gated {
     pub overlays: Vec<api::NodeOverlay>,
     pub buffers: Vec<Buffer>,
     /// Warnings to users about gates that are on and have no effect.
-    pub complaints: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// A CapacityBuffer with the object it refers to.
@@ -102,12 +102,12 @@ pub(crate) async fn observe(turn: &Turn<'_>) -> Result<Gated, ClusterError> {
 pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<Gated, ClusterError> {
     let mut gated = Gated::default();
     if is_on(NODE_OVERLAY, settings) {
-        gated.overlays = served(api.node_overlays(), &mut gated.complaints).await?;
+        gated.overlays = served(api.node_overlays(), &mut gated.warnings).await?;
     }
     if is_on(CAPACITY_BUFFER, settings) {
-        let mut buffers = served(api.capacity_buffers(), &mut gated.complaints).await?;
+        let mut buffers = served(api.capacity_buffers(), &mut gated.warnings).await?;
         if buffers.len() > BUFFERS_MAX {
-            gated.complaints.push(format!(
+            gated.warnings.push(format!(
                 "there are {} CapacityBuffers: only the first {BUFFERS_MAX} by name are used",
                 buffers.len()
             ));
@@ -127,11 +127,11 @@ fn name(buffer: &api::CapacityBuffer) -> (&Option<String>, &String) {
 
 async fn served<T>(
     list: impl Future<Output = Result<Vec<T>, ClusterError>>,
-    complaints: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<T>, ClusterError> {
     match list.await {
         Err(error @ ClusterError::KindMissing { .. }) => {
-            complaints.push(format!("{error}, although its feature gate is on"));
+            warnings.push(format!("{error}, although its feature gate is on"));
             Ok(Vec::new())
         }
         answer => answer,

@@ -43,7 +43,7 @@ pub struct SweepReport {
     /// Number of relays that have fallen silent although their cluster has nodes.
     pub silent: u64,
     /// Warnings that stop nothing, such as old prices or a relay of an unknown version.
-    pub complaints: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Period over which the wakes of one sweep are spread.
@@ -63,7 +63,7 @@ impl SweepReport {
         self.collected.extend(other.collected);
         self.alarms.extend(other.alarms);
         self.problems.extend(other.problems);
-        self.complaints.extend(other.complaints);
+        self.warnings.extend(other.warnings);
         self.silent += other.silent;
     }
 }
@@ -115,7 +115,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         collected = report.collected.join(", "),
         alarms = report.alarms.join("; "),
         problems = report.problems.join("; "),
-        complaints = report.complaints.join("; "),
+        warnings = report.warnings.join("; "),
         took = world.clock.now().duration_since(begun).as_secs(),
         "sweep"
     );
@@ -152,7 +152,7 @@ async fn perform_account_duties(
         let now = world.clock.now();
         let renewal = world.upkeep.renew_prices(mirrored.look_up, now);
         match within(world, time_left(world, begun), renewal).await {
-            Ok(complaints) => report.complaints.extend(complaints),
+            Ok(warnings) => report.warnings.extend(warnings),
             Err(error) => report.problems.push(format!("prices: {error}")),
         }
     }

@@ -62,12 +62,12 @@ async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report
     });
     let old: Vec<Event> = old.collect();
     events::post(turn, &old, report).await;
-    if observed.price_complaints.is_empty() {
+    if observed.price_warnings.is_empty() {
         return;
     }
     let warning = Warning {
         reason: events::PRICES_NOT_CURRENT,
-        message: observed.price_complaints.join("; "),
+        message: observed.price_warnings.join("; "),
     };
     let classes = observed.node_classes.iter();
     let emitted: Vec<Event> = classes

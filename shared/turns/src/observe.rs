@@ -39,7 +39,7 @@ pub(crate) struct Observed {
     pub(crate) classes: BTreeMap<NodeClassName, ResolvedNodeClass>,
     pub(crate) experience: Experience,
     pub(crate) problems: Vec<String>,
-    pub(crate) price_complaints: Vec<String>,
+    pub(crate) price_warnings: Vec<String>,
     /// Reason why the relay's view was not used although there is one.
     pub(crate) view_problem: Option<String>,
     pub(crate) gated: Gated,
@@ -149,7 +149,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: PodScope) -> Result<Observed,
         gated::observe(turn),
     )?;
 
-    let price_complaints = turn.world.catalog.complaints().await;
+    let price_warnings = turn.world.catalog.price_warnings().await;
     let unreadable = node_classes.unreadable.iter();
     let mut problems: Vec<String> = unreadable
         .map(|class| {
@@ -247,7 +247,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: PodScope) -> Result<Observed,
         classes,
         experience,
         problems,
-        price_complaints,
+        price_warnings,
         view_problem,
         gated,
         missing_in_ec2: BTreeSet::new(),

@@ -85,7 +85,8 @@ pub struct Report {
     /// Failures that did not end the turn.
     pub problems: Vec<String>,
     /// Warnings that did not impair the turn.
-    pub complaints: Vec<String>,
+    #[serde(rename = "complaints")]
+    pub warnings: Vec<String>,
     /// Pauses: owner, end and reason.
     #[serde(default)]
     pub paused: Vec<String>,
@@ -217,7 +218,7 @@ impl Report {
             launched: Vec::new(),
             failed: Vec::new(),
             problems: Vec::new(),
-            complaints: Vec::new(),
+            warnings: Vec::new(),
             paused: Vec::new(),
             stopped: None,
             due: None,
@@ -422,7 +423,7 @@ impl Report {
             launched = self.launched.len(),
             failed = self.failed.len(),
             problems = self.problems.join("; "),
-            complaints = self.complaints.join("; "),
+            warnings = self.warnings.join("; "),
             paused = self.paused.join("; "),
             stopped = self.stopped.as_deref().unwrap_or_default(),
             "turn"

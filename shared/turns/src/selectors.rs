@@ -33,8 +33,8 @@ pub async fn read(api: &dyn Cluster, settings: &Settings) -> Result<ReadSelector
     match api.pod_selectors().await {
         Ok(selectors) => Ok((selectors, None)),
         Err(error @ (ClusterError::Denied { .. } | ClusterError::KindMissing { .. })) => {
-            let complaint = format!("default spread constraints are not applied: {error}");
-            Ok((PodSelectors::default(), Some(complaint)))
+            let warning = format!("default spread constraints are not applied: {error}");
+            Ok((PodSelectors::default(), Some(warning)))
         }
         Err(error) => Err(error),
     }

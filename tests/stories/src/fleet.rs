@@ -14,7 +14,7 @@ pub async fn fleet(nodes: usize) -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(1);
     let bound = rig.until(secs(180), all_bound).await;
-    assert!(bound.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(bound.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
     rig.pass(secs(120)).await;
     rig.sim.with(|world| {
         world.api.deployments.clear();

@@ -43,7 +43,7 @@ pub struct Rig {
     /// Sources of the pods that each turn read.
     pub reads: Vec<Read>,
     /// Warnings of turns, each once: failures that did not stop the turn.
-    pub complaints: Vec<String>,
+    pub warnings: Vec<String>,
     /// Publisher of the view, if the relay publishes pods.
     pub publishing: Option<Publishing>,
     /// Number of pods that each turn postponed, for turns that postponed any.
@@ -169,7 +169,7 @@ impl Rig {
             transcript: Vec::new(),
             postponed: Vec::new(),
             reads: Vec::new(),
-            complaints: Vec::new(),
+            warnings: Vec::new(),
             publishing: None,
             unconsidered: Vec::new(),
             turn: 0,
@@ -333,9 +333,9 @@ impl Rig {
                     pods: report.reads.pods.clone(),
                     launched: !report.launched.is_empty(),
                 });
-                for complaint in &report.complaints {
-                    if !self.complaints.contains(complaint) {
-                        self.complaints.push(complaint.clone());
+                for warning in &report.warnings {
+                    if !self.warnings.contains(warning) {
+                        self.warnings.push(warning.clone());
                     }
                 }
                 if report.postponed > 0 {

@@ -100,6 +100,6 @@ async fn failing_price_refresh_is_reported_and_stops_no_wake() {
     rig.sim.advance(secs(600));
     rig.sim.fail_next("renew_prices", Fault::Denied);
     let report = sweep(&mut rig).await;
-    assert_eq!(report.complaints.len(), 1, "{report:?}");
+    assert_eq!(report.warnings.len(), 1, "{report:?}");
     assert!(!report.woken.is_empty(), "{report:?}");
 }

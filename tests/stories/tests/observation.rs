@@ -35,9 +35,9 @@ async fn nodes_are_launched_for_pods_of_the_view() {
     assert!(
         matches!(seen[..], [PodsFrom::View(_), ..]),
         "{seen:?} {:?}",
-        rig.complaints
+        rig.warnings
     );
-    assert_eq!(rig.complaints, Vec::<String>::new(), "the node is healthy");
+    assert_eq!(rig.warnings, Vec::<String>::new(), "the node is healthy");
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn warm_function_reads_only_new_view_versions() {
     });
     rig.reads.clear();
     rig.until(TEN_MINUTES, all_bound).await.unwrap();
-    assert_eq!(rig.complaints, Vec::<String>::new());
+    assert_eq!(rig.warnings, Vec::<String>::new());
 }
 
 /// With a corrupted view, pods are listed, a warning names the cause, and the nodes are launched.
@@ -60,11 +60,11 @@ async fn falls_to_lists(prepare: fn(&mut Publishing), reported: &str) {
     let mut rig = publishing(prepare).await;
     let seen = ten_pods_come(&mut rig).await;
     assert_eq!(seen.first(), Some(&PodsFrom::ApiServer));
-    let complaint = rig
-        .complaints
+    let warning = rig
+        .warnings
         .iter()
-        .find(|complaint| complaint.contains(reported));
-    assert!(complaint.is_some(), "{reported}: {:?}", rig.complaints);
+        .find(|warning| warning.contains(reported));
+    assert!(warning.is_some(), "{reported}: {:?}", rig.warnings);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn relay_with_an_hour_of_clock_skew_is_reported() {
         let seen = ten_pods_come(&mut rig).await;
         assert_eq!(seen.first(), Some(&PodsFrom::ApiServer));
         assert!(
-            rig.complaints
+            rig.warnings
                 .iter()
                 .any(|reported| reported.contains("its clock is wrong"))
         );
@@ -155,7 +155,7 @@ async fn stale_view_falls_back_to_lists() {
     let seen = ten_pods_come(&mut rig).await;
     assert_eq!(seen.first(), Some(&PodsFrom::ApiServer));
     assert_eq!(
-        rig.complaints,
+        rig.warnings,
         Vec::<String>::new(),
         "a lagging view is no warning"
     );

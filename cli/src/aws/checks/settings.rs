@@ -73,7 +73,7 @@ const KNOWN: &[&str] = &[
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "amiRefreshInterval",
-        "it is asked anew whenever an EC2NodeClass is looked at",
+        "it is read again whenever an EC2NodeClass is resolved",
     ),
     ("batchIdleDuration", "a value of the relay's chart"),
     ("batchMaxDuration", "a value of the relay's chart"),
@@ -95,7 +95,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "subnetRefreshInterval",
-        "it is asked anew whenever an EC2NodeClass is looked at",
+        "it is read again whenever an EC2NodeClass is resolved",
     ),
 ];
 

@@ -73,7 +73,7 @@ impl Products {
         read
     }
 
-    pub(super) fn complaint(&self) -> String {
+    pub(super) fn warning(&self) -> String {
         match self.unreadable {
             0 => "the Price List answered with no products".to_owned(),
             unreadable => {

@@ -96,7 +96,7 @@ fn answers_add_to_known_prices_and_remove_none() {
     prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), now());
     assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
     assert_eq!(prices.on_demand.len(), shipped);
-    assert_eq!(prices.complaints(now()), [""; 0]);
+    assert_eq!(prices.warnings(now()), [""; 0]);
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn unreadable_answer_changes_no_price_and_is_reported() {
     let garbage = Products::read("eu-west-1", ["<html>"]);
     prices.renew_on_demand(Ok(vec![shared("0.5"), garbage]), now());
     assert_eq!(prices.on_demand, before);
-    let reported = prices.complaints(now()).join("\n");
+    let reported = prices.warnings(now()).join("\n");
     assert!(
         reported.contains("eu-west-1") && reported.contains("shipped with Whittle"),
         "{reported}"
     );
     prices.renew_spot(Ok(Default::default()), now());
     assert_eq!(prices.spot, None, "on-demand prices still stand in");
-    assert_eq!(prices.complaints(now()).len(), 2);
+    assert_eq!(prices.warnings(now()).len(), 2);
 }
 
 #[test]
@@ -126,15 +126,15 @@ fn stale_prices_are_kept_and_reported() {
     prices.renew_on_demand(Err("AccessDenied".into()), later(12));
     let soon = later(12) + SignedDuration::from_mins(15);
     assert!(!prices.on_demand_is_due(later(12)) && prices.on_demand_is_due(soon));
-    assert_eq!(prices.complaints(later(13)), [""; 0]);
-    let reported = prices.complaints(later(37)).join("\n");
+    assert_eq!(prices.warnings(later(13)), [""; 0]);
+    let reported = prices.warnings(later(37)).join("\n");
     assert!(
         reported.contains("2026-08-22T12:00:00Z") && reported.contains("AccessDenied"),
         "{reported}"
     );
     assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
     prices.renew_on_demand(good(), later(38));
-    assert_eq!(prices.complaints(later(38)), [""; 0]);
+    assert_eq!(prices.warnings(later(38)), [""; 0]);
 }
 
 #[test]
@@ -163,13 +163,13 @@ fn refused_entries_are_reported_and_the_others_count() {
     let partly = Products::read("us-east-1", entries);
     prices.renew_on_demand(Ok(vec![partly, metal()]), now());
     assert_eq!(prices.on_demand["m5.large"], NanosPerHour(500_000_000));
-    let reported = prices.complaints(now()).join("\n");
+    let reported = prices.warnings(now()).join("\n");
     assert!(
         reported.contains("1 entries of the Price List"),
         "{reported}"
     );
     prices.renew_on_demand(Ok(vec![shared("0.5"), metal()]), later(12));
-    assert_eq!(prices.complaints(later(12)), [""; 0]);
+    assert_eq!(prices.warnings(later(12)), [""; 0]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn published_prices_round_trip_with_their_age() {
     let read = Prices::published("eu-west-1", &prices.publish().unwrap()).unwrap();
     assert_eq!(read, prices);
     assert!(!read.is_due(true, now()) && read.is_due(true, later(1)));
-    assert_eq!(read.complaints(later(1)), prices.complaints(later(1)));
+    assert_eq!(read.warnings(later(1)), prices.warnings(later(1)));
 }
 
 #[test]

@@ -105,8 +105,8 @@ async fn requests_without_an_emulator_fit_the_services_models() {
     let eks = json!({ "type": "eks" });
     account.zonal_shifts(&demo, &eks).await.unwrap();
     // An answer without prices is reported.
-    let complaints = account.renew_prices(true, FixedClock.now()).await;
-    assert_ne!(complaints, Vec::<String>::new());
+    let warnings = account.renew_prices(true, FixedClock.now()).await;
+    assert_ne!(warnings, Vec::<String>::new());
     let asked = asked.0.lock().unwrap().clone();
     let judged = harness::validated(&asked);
     let mut operations: Vec<&str> = judged

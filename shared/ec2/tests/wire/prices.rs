@@ -295,7 +295,7 @@ async fn unreadable_published_prices_stop_no_turn_and_are_reported() {
     let name = "prices/v1/us-east-1";
     world.object_store.put(name, b"?".to_vec()).await.unwrap();
     assert_eq!(prices_in_turns(&world.account).await, ["0.0960", "0.0960"]);
-    let warnings = world.account.complaints().await.join("\n");
+    let warnings = world.account.price_warnings().await.join("\n");
     assert!(
         warnings.contains("is not a published price object"),
         "{warnings}"

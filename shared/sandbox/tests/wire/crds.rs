@@ -111,7 +111,7 @@ async fn crd_adds_a_kind() {
 async fn objects_that_violate_their_schema_are_rejected() {
     let fixture = Fixture::start().await;
     fixture.kubectl_with(&["apply", "-f", "-"], WIDGETS).await;
-    for (from, to, complaint) in [
+    for (from, to, refusal) in [
         (
             "size: 1",
             "size: 11",
@@ -130,7 +130,7 @@ async fn objects_that_violate_their_schema_are_rejected() {
             .try_kubectl(&["apply", "-f", "-"], &widget)
             .await
             .unwrap_err();
-        assert!(error.contains(complaint), "{complaint}: {error}");
+        assert!(error.contains(refusal), "{refusal}: {error}");
     }
 }
 

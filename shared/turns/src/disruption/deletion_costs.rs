@@ -61,11 +61,11 @@ pub(super) async fn write(
             Ok(()) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => {}
             // The chart grants the permission for all pods or for none.
             Err(error @ ClusterError::Denied { .. }) => {
-                let complaint = format!(
+                let warning = format!(
                     "deletion costs of pods are not written: {error}; install the chart with \
                      settings.featureGates.podDeletionCostManagement=true, or take the gate {POD_DELETION_COST_GATE} out of the settings"
                 );
-                report.complaints.push(complaint);
+                report.warnings.push(warning);
                 return Ok(());
             }
             Err(error @ (ClusterError::Invalid { .. } | ClusterError::Refused { .. })) => {

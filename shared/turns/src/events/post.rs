@@ -48,7 +48,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     for (index, event) in fresh.iter().enumerate() {
         if posted == EVENTS_MAX {
             let left = fresh.len() - index;
-            report.complaints.push(format!(
+            report.warnings.push(format!(
                 "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
             ));
             report.run_again_at(turn.now + REST_AFTER);

@@ -152,8 +152,8 @@ pub(super) async fn perform_duties(
         record_in_journal(world, cluster, turn, &collected).await;
         metrics::publish(world, cluster, collected.metrics.clone());
         let warnings = status::publish(&*api, Lane::Housekeeper, &collected.metrics, None).await;
-        let warnings = warnings.map(|complaint| format!("{cluster}: {complaint}"));
-        report.complaints.extend(warnings);
+        let warnings = warnings.map(|warning| format!("{cluster}: {warning}"));
+        report.warnings.extend(warnings);
         if !collected.claims.is_empty() || !collected.nodes.is_empty() {
             world
                 .ledger
@@ -231,7 +231,7 @@ fn report_unowned(
         instances.join(", ")
     };
     if !collected.unproven.is_empty() {
-        report.complaints.push(format!(
+        report.warnings.push(format!(
             "{cluster}: no record, Node or tag {} says that these instances of its name are its own, and they are left alone: {}; \
              another stack may have launched them, so end them only if nobody needs them",
             tag::CLUSTER_UID,

@@ -211,9 +211,7 @@ async fn wake_lanes(
             report.alarms.push(format!("{cluster}: {why}"));
             heartbeat = Heartbeat::Silent;
         }
-        Some(RelayCompatibility::Unknown(why)) => {
-            report.complaints.push(format!("{cluster}: {why}"))
-        }
+        Some(RelayCompatibility::Unknown(why)) => report.warnings.push(format!("{cluster}: {why}")),
         Some(RelayCompatibility::Supported) | None => {}
     }
     if heartbeat == Heartbeat::Silent && beat.is_some() && has_nodes(world, cluster).await? {

@@ -55,8 +55,8 @@ impl ClusterDelivery<'_> {
 
     /// Publishes the counters to the cluster's relay.
     pub(super) async fn publish_to_relay(&self, api: &dyn Cluster, measured: &[Metric]) {
-        if let Some(complaint) = status::publish(api, Lane::Interruption, measured, None).await {
-            tracing::warn!(cluster = %self.cluster, "{complaint}");
+        if let Some(warning) = status::publish(api, Lane::Interruption, measured, None).await {
+            tracing::warn!(cluster = %self.cluster, "{warning}");
         }
     }
 

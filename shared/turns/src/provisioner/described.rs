@@ -92,9 +92,9 @@ pub(crate) fn record_snapshot(observed: &Observed, report: &mut Report) {
     report.node_claims = observed.snapshot.node_claims.len();
     report.reads.pods = observed.view.map_or(PodsFrom::ApiServer, PodsFrom::View);
     report.problems.extend(observed.problems.iter().cloned());
-    let of_gates = observed.gated.complaints.iter();
-    report.complaints = observed
-        .price_complaints
+    let of_gates = observed.gated.warnings.iter();
+    report.warnings = observed
+        .price_warnings
         .iter()
         .chain(&observed.view_problem)
         .chain(of_gates)

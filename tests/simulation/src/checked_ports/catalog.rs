@@ -43,7 +43,7 @@ impl Catalog for CheckedPorts {
         Catalog::zonal_shifts(&self.sim, cluster, entry).await
     }
 
-    async fn complaints(&self) -> Vec<String> {
-        Catalog::complaints(&self.sim).await
+    async fn price_warnings(&self) -> Vec<String> {
+        Catalog::price_warnings(&self.sim).await
     }
 }

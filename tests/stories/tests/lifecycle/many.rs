@@ -10,10 +10,10 @@ use crate::static_capacity::{nodes, scale, with_replicas};
 #[tokio::test]
 async fn static_pool_shrinks_by_130_nodes_at_once() {
     let mut rig = with_replicas(150, 200, true).await;
-    assert!(rig.sim.with(nodes(150)), "{:?}", rig.complaints);
+    assert!(rig.sim.with(nodes(150)), "{:?}", rig.warnings);
     scale(&rig, 20);
     let shrunk = rig.until(secs(1_800), nodes(20)).await;
-    assert!(shrunk.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(shrunk.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
     assert!(rig.errors.is_empty(), "{:?}", rig.errors);
 }
 
@@ -27,7 +27,7 @@ async fn claims_that_time_out_together_are_all_deleted() {
         claims.filter(|claim| claim.is_true("Launched")).count() == 120
     };
     let took = rig.until(secs(600), launched).await;
-    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
     let late: BTreeSet<_> = rig
         .sim
         .with(|world| world.api.node_claims.keys().cloned().collect());
@@ -37,7 +37,7 @@ async fn claims_that_time_out_together_are_all_deleted() {
         late.all(|claim| claim.deleted_at.is_some())
     };
     let took = rig.until(secs(1_200), ended).await;
-    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn deletions_above_the_partition_throughput_wait_and_none_fails() {
         claims.all(|claim| claim.deleted_at.is_some())
     };
     let took = rig.until(secs(300), ended).await;
-    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.complaints);
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
     let is_throttled = |line: &&String| line.contains("throttles");
     let reported: Vec<_> = rig.transcript[begun..]
         .iter()

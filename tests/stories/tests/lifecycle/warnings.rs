@@ -119,7 +119,7 @@ async fn unreadable_prices_are_an_event_and_block_no_launch() {
     rig.sim.with(|world| {
         world
             .account
-            .complaints
+            .price_warnings
             .push("prices are a week old".to_owned())
     });
     rig.scale(1);

@@ -65,13 +65,13 @@ async fn instances_without_proof_of_ownership_are_left_alone_and_reported() {
             tags.remove(tag::LAUNCH);
             tags.extend(launch.map(|token| (tag::LAUNCH.to_owned(), token.to_owned())));
         });
-        let mut complaints = Vec::new();
+        let mut warnings = Vec::new();
         for _ in 0..20 {
-            complaints.extend(sweep(&mut rig).await.complaints);
+            warnings.extend(sweep(&mut rig).await.warnings);
         }
         assert!(are_alive(&rig, &theirs));
-        let named = |complaint: &String| complaint.contains("i-t1");
-        assert!(complaints.iter().any(named), "{complaints:?}");
+        let named = |warning: &String| warning.contains("i-t1");
+        assert!(warnings.iter().any(named), "{warnings:?}");
     }
 }
 

@@ -307,9 +307,9 @@ async fn refused_status_write_is_a_warning_with_the_remedy() {
     let cluster = Rig::cluster();
     let report = turns::run(&rig.world, &cluster, Lane::Disruption, &turn, deadline);
     let report = Box::pin(report).await.unwrap();
-    let complaints = report.complaints.join("; ");
+    let warnings = report.warnings.join("; ");
     for part in ["metrics of the relay", "helm upgrade"] {
-        assert!(complaints.contains(part), "{complaints}");
+        assert!(warnings.contains(part), "{warnings}");
     }
     assert_eq!(
         (report.outcome, report.problems),
