@@ -15,6 +15,20 @@ pub const COALESCING: Duration = Duration::from_millis(150);
 /// (docs/spec/lifecycle.md#pod-events).
 pub const SPACING: Duration = Duration::from_secs(10);
 
+/// Longest pause between prompt wakes of a lane. The first wake after a quiet time is sent at once; while changes continue, the pause
+/// doubles from [`COALESCING`] up to this bound: a wake that arrives during a turn only makes another one follow it.
+fn longest_pause(lane: Lane) -> Duration {
+    match lane {
+        // Karpenter looks for voluntary disruptions every 10 s (docs/spec/lifecycle.md#disruption-loop).
+        Lane::Disruption => Duration::from_secs(5),
+        Lane::Provisioner
+        | Lane::Lifecycle
+        | Lane::Terminator
+        | Lane::Interruption
+        | Lane::Housekeeper => Duration::from_secs(1),
+    }
+}
+
 /// Hints of one wake: distinct, in order of arrival, at most [`Wake::HINTS_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints(Vec<String>);
@@ -48,6 +62,15 @@ pub struct Outbox {
     failures: BTreeMap<Lane, u32>,
     /// Time at which a spaced wake of the lane was last sent.
     spaced: BTreeMap<Lane, Duration>,
+    paces: BTreeMap<Lane, Pace>,
+}
+
+/// Pace of a lane's wakes.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    last: Duration,
+    /// Pause before the next prompt wake.
+    pause: Duration,
 }
 
 #[derive(Debug)]
@@ -69,10 +92,11 @@ impl Outbox {
             sending: BTreeSet::new(),
             failures: BTreeMap::new(),
             spaced: BTreeMap::new(),
+            paces: BTreeMap::new(),
         }
     }
 
-    /// Adds a wake that is sent at the end of the coalescing window.
+    /// Adds a wake that is sent at the end of the coalescing window, or of the pause since the lane's last wake.
     pub fn add(
         &mut self,
         lane: Lane,
@@ -80,7 +104,11 @@ impl Outbox {
         hints: impl IntoIterator<Item = String>,
         now: Duration,
     ) {
-        let wake = Waiting::new(reason, now + COALESCING);
+        let earliest = self
+            .paces
+            .get(&lane)
+            .map_or(Duration::ZERO, |pace| pace.last + pace.pause);
+        let wake = Waiting::new(reason, earliest.max(now + COALESCING));
         self.merge(lane, wake, hints);
     }
 
@@ -146,6 +174,7 @@ impl Outbox {
             .filter_map(|lane| {
                 let waiting = self.waiting.remove(&lane)?;
                 self.sending.insert(lane);
+                self.slow_down(lane, now);
                 if waiting.spaced {
                     self.spaced.insert(lane, now);
                 }
@@ -198,6 +227,15 @@ impl Outbox {
     /// Returns whether no wake is pending or in flight.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.sending.is_empty()
+    }
+
+    /// Doubles the lane's pause, or starts with the shortest after a quiet time.
+    fn slow_down(&mut self, lane: Lane, now: Duration) {
+        let longest = longest_pause(lane);
+        let recent = self.paces.get(&lane);
+        let recent = recent.filter(|pace| now.saturating_sub(pace.last) < longest);
+        let pause = recent.map_or(COALESCING, |pace| (pace.pause * 2).min(longest));
+        self.paces.insert(lane, Pace { last: now, pause });
     }
 
     fn ready_lanes(&self) -> impl Iterator<Item = (Lane, &Waiting)> {
@@ -270,6 +308,43 @@ mod tests {
         assert_eq!(wakes[0].reason, "node-appeared");
         assert_eq!(wakes[0].hints, ["node/a", "node/b"]);
         assert_eq!(outbox.due(), None);
+    }
+
+    #[test]
+    fn pause_between_wakes_doubles_while_changes_continue() {
+        let sent = |lane, until: u64| {
+            let mut outbox = outbox();
+            let mut sent = Vec::new();
+            for millis in (0..until).step_by(10) {
+                outbox.add(lane, "node-changed", None, at(millis));
+                if !outbox.take(at(millis)).is_empty() {
+                    sent.push(millis);
+                    outbox.sent(lane);
+                }
+            }
+            sent
+        };
+        assert_eq!(
+            sent(Lane::Lifecycle, 5_000),
+            [150, 310, 610, 1_210, 2_210, 3_210, 4_210]
+        );
+        assert_eq!(
+            sent(Lane::Disruption, 20_000),
+            [150, 310, 610, 1_210, 2_410, 4_810, 9_610, 14_610, 19_610]
+        );
+    }
+
+    #[test]
+    fn first_wake_after_a_quiet_time_does_not_pause() {
+        let mut outbox = outbox();
+        for millis in [0, 200, 600] {
+            outbox.add(Lane::Lifecycle, "node-changed", None, at(millis));
+            let due = outbox.due().unwrap();
+            outbox.take(due);
+            outbox.sent(Lane::Lifecycle);
+        }
+        outbox.add(Lane::Lifecycle, "node-changed", None, at(5_000));
+        assert_eq!(outbox.due(), Some(at(5_150)));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
 const INDEXED_MAX: usize = 1_000;
 /// Least number of unindexed records that a query reads: few of them may be about the object.
 const UNINDEXED_MIN: usize = 100;
-/// Rows of one record written, or read, concurrently.
+/// Records read concurrently.
 const CONCURRENCY: usize = 32;
 /// Upper bound on the bytes of a packed record, which is one item with its key.
 const PACKED_MAX: usize = ITEM_BYTES - (20 << 10);
@@ -83,11 +83,9 @@ async fn record(
     let turn = key::journal_of_turn(cluster, &entry.turn);
     let writes = partitions.into_iter().chain([turn]).map(|pk| {
         let key = Key { pk, sk: sk.clone() };
-        let row = NewRow::new(&key).expires(expires);
-        table.write(Write::put(&key, row))
+        Write::put(&key, NewRow::new(&key).expires(expires))
     });
-    let writes = stream::iter(writes).buffer_unordered(CONCURRENCY);
-    writes.try_for_each(|_| async { Ok(()) }).await
+    table.write_together(writes.collect()).await
 }
 
 fn own_key(cluster: &ClusterName, entry: &JournalEntry) -> Key {

@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc};
 
+use futures::{StreamExt, stream};
 use model::ledger::SCHEMA;
 use ports::{
     LedgerError,
@@ -14,6 +15,8 @@ use crate::{
     table::{Key, Page, Query, Table, TableError, Value, Write, WriteKind, Written as Answer},
 };
 
+/// Batches written concurrently.
+const CONCURRENT_BATCHES: usize = 4;
 /// Upper bound on tries of one batch of which DynamoDB leaves items unprocessed. Pauses double, so five take two seconds.
 const UNPROCESSED_TRIES: u32 = 6;
 /// Upper bound on tries of one request that conflicts with other transactions, or that exceeds its partition's throughput in this
@@ -115,38 +118,42 @@ impl Store {
         Ok(rows)
     }
 
-    /// Unconditional puts and deletes, in any order.
+    /// Unconditional puts and deletes, in any order. A batch that fails does not stop the others; the first error is returned.
     pub(crate) async fn write_together(&self, writes: Vec<Write>) -> Result<(), LedgerError> {
-        let mut writes: Vec<Write> = writes
+        let writes: Vec<Write> = writes
             .into_iter()
             .map(|write| self.with_schema(write))
             .collect();
-        while !writes.is_empty() {
-            let rest = writes.split_off(writes.len().min(BATCH_WRITES));
-            let first = writes.first().map(|write| write.key.clone());
-            let mut unprocessed = writes;
-            for tries in 1..=UNPROCESSED_TRIES {
-                let written = self
-                    .with_retries(|| self.table.batch_write(unprocessed.clone()))
-                    .await;
-                unprocessed = written.map_err(|error| {
-                    batch_error("write rows together with", first.as_ref(), error)
-                })?;
-                if unprocessed.is_empty() {
-                    break;
-                }
-                self.table.pause(tries).await;
+        let batches: Vec<_> = writes
+            .chunks(BATCH_WRITES)
+            .map(|batch| self.write_batch(batch.to_vec()))
+            .collect();
+        let written: Vec<_> = stream::iter(batches)
+            .buffer_unordered(CONCURRENT_BATCHES)
+            .collect()
+            .await;
+        written.into_iter().collect()
+    }
+
+    async fn write_batch(&self, writes: Vec<Write>) -> Result<(), LedgerError> {
+        let first = writes.first().map(|write| write.key.clone());
+        let mut unprocessed = writes;
+        for tries in 1..=UNPROCESSED_TRIES {
+            let written = self
+                .with_retries(|| self.table.batch_write(unprocessed.clone()))
+                .await;
+            unprocessed = written
+                .map_err(|error| batch_error("write rows together with", first.as_ref(), error))?;
+            if unprocessed.is_empty() {
+                return Ok(());
             }
-            if !unprocessed.is_empty() {
-                return Err(unprocessed_error(
-                    "write",
-                    first.as_ref(),
-                    unprocessed.len(),
-                ));
-            }
-            writes = rest;
+            self.table.pause(tries).await;
         }
-        Ok(())
+        Err(unprocessed_error(
+            "write",
+            first.as_ref(),
+            unprocessed.len(),
+        ))
     }
 
     /// All rows of a partition whose sort key begins with `prefix`, in order.

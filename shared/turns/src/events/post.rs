@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::future::join_all;
 use jiff::SignedDuration;
 use model::ClusterName;
 use ports::{
@@ -18,6 +19,8 @@ use crate::{
 
 /// Upper bound on events posted per turn: each is a write to the ledger and one to the API server.
 const EVENTS_MAX: usize = 50;
+/// Events posted concurrently: enough to hide a call's latency, few enough for an API server that has other clients.
+const CONCURRENT_EVENTS: usize = 10;
 /// Delay after which a turn posts the events that were left.
 const REST_AFTER: SignedDuration = SignedDuration::from_secs(60);
 /// Events per reason above which recently posted events are read with one query instead of one read each, which costs less.
@@ -45,28 +48,36 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
         fresh.rotate_left(first);
     }
     let (mut posted, mut refused) = (0, 0);
-    for (index, event) in fresh.iter().enumerate() {
-        if posted == EVENTS_MAX {
-            let left = fresh.len() - index;
-            report.warnings.push(format!(
-                "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
-            ));
-            report.run_again_at(turn.now + REST_AFTER);
-            return;
-        }
-        match post_once(turn.world, turn.cluster, &*turn.api, event).await {
-            Ok(true) => posted += 1,
-            Ok(false) => {}
-            Err(error) => {
-                report
-                    .problems
-                    .push(format!("event {}: {error}", event.reason));
-                refused += 1;
-                if !error.is_about_one_object() || refused == REFUSED_MAX {
-                    return;
+    let mut left = fresh.as_slice();
+    while let Some((together, rest)) = left
+        .split_at_checked(left.len().min(CONCURRENT_EVENTS.min(EVENTS_MAX - posted)))
+        .filter(|(together, _)| !together.is_empty())
+    {
+        left = rest;
+        let posts = together.iter().map(async |event| {
+            let outcome = post_once(turn.world, turn.cluster, &*turn.api, event).await;
+            (event.reason.as_str(), outcome)
+        });
+        for (reason, outcome) in join_all(posts).await {
+            match outcome {
+                Ok(true) => posted += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    report.problems.push(format!("event {reason}: {error}"));
+                    refused += 1;
+                    if !error.is_about_one_object() || refused == REFUSED_MAX {
+                        return;
+                    }
                 }
             }
         }
+    }
+    if !left.is_empty() {
+        let left = left.len();
+        report.warnings.push(format!(
+            "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
+        ));
+        report.run_again_at(turn.now + REST_AFTER);
     }
 }
 
