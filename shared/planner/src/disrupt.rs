@@ -118,6 +118,16 @@ pub fn disrupt_within(
     )
 }
 
+/// Returns commands for nodes that are empty besides the `proposed` ones, which wait for their validation and count against the
+/// budgets: an empty node need not wait until another one is validated.
+pub fn newly_empty(snapshot: &Snapshot, proposed: &BTreeSet<NodeClaimName>) -> Vec<Command> {
+    let planning = PlanningContext::new(snapshot);
+    let options = SearchOptions::new(snapshot);
+    with_methods(&planning, None, snapshot, options, |methods| {
+        methods.emptiness(proposed)
+    })
+}
+
 /// [`disrupt`] with free moves: every move that saves anything pays.
 pub fn disrupt_at_any_price(snapshot: &Snapshot) -> DisruptionResult {
     evaluate(
@@ -141,6 +151,18 @@ fn evaluate_with<'a>(
     snapshot: &'a Snapshot,
     options: SearchOptions<'a>,
 ) -> DisruptionResult {
+    with_methods(planning, known, snapshot, options, |methods| {
+        methods.evaluate()
+    })
+}
+
+fn with_methods<'a, T>(
+    planning: &'a PlanningContext<'a>,
+    known: Option<&Rc<PrecomputedIndexes<'a>>>,
+    snapshot: &'a Snapshot,
+    options: SearchOptions<'a>,
+    evaluate: impl FnOnce(&Methods<'_, '_>) -> T,
+) -> T {
     let later = snapshot.now.checked_add(VALIDATED_AFTER);
     let later = later.unwrap_or(snapshot.now);
     let inventory = Inventory::new(snapshot);
@@ -158,7 +180,7 @@ fn evaluate_with<'a>(
         )
     };
     let [now, later] = reschedulable.each_ref().map(context);
-    Methods::new(&now, &later).evaluate()
+    evaluate(&Methods::new(&now, &later))
 }
 
 /// Number of nodes that each NodePool's budgets allow now, per reason (docs/spec/lifecycle.md#budgets).

@@ -36,7 +36,7 @@ pub use disrupt::{
     Alternative, BalancedVerdict, Blocked, Command, DeletionCost, DisruptionResult, Method,
     NodeDeletionCosts, NodeReport, POD_DELETION_COST_GATE, PoolBudget, Reason, Rejection,
     VALIDATED_AFTER, deletion_costs, disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes,
-    node_reports, pool_budgets, simulate_apply, validate, validation_wait,
+    newly_empty, node_reports, pool_budgets, simulate_apply, validate, validation_wait,
 };
 pub use do_not_disrupt::do_not_disrupt_notes;
 pub use freed::await_freed_instance;

@@ -17,6 +17,7 @@ use model::{
     NodeClaimName, Plan,
     journal::{Line, Subject},
     ledger::{Command, CommandState, Cursor, Method},
+    snapshot::Optimize,
 };
 use planner::DisruptionResult;
 
@@ -31,6 +32,8 @@ use crate::{
 
 /// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
 const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
+/// Most proposals of empty nodes that wait for their validation at the same time: each is a row that every turn reads.
+const PROPOSALS_MAX: usize = 8;
 /// Upper bound on evaluations in one turn, where the check refuses commands.
 const EVALUATIONS_MAX: usize = 4;
 
@@ -148,8 +151,8 @@ fn evaluate(
     planner::disrupt_within(&observed.snapshot, turn.world.share, excluded)
 }
 
-/// Validates the proposal that waits, or searches for a new command. One proposal waits at a time, and nothing else is begun
-/// meanwhile.
+/// Validates the proposal that waits longest, or searches for a new command. While a proposal waits, nothing else is begun than the
+/// removal of nodes that become empty.
 async fn validate_or_search(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -172,10 +175,49 @@ async fn validate_or_search(
     match due.filter(|due| *due > observed.snapshot.now) {
         Some(due) => {
             report.run_again_at(due);
-            Ok(())
+            propose_newly_empty(turn, executor, observed, report).await
         }
         None => validate(turn, executor, observed, &proposal, report).await,
     }
+}
+
+/// Proposes nodes that became empty while others wait for their validation. With `optimize: upstream`, they wait for those.
+async fn propose_newly_empty(
+    turn: &Turn<'_>,
+    executor: &Executor<'_>,
+    observed: &mut Observed,
+    report: &mut Report,
+) -> Result<(), TurnError> {
+    let commands = observed.snapshot.commands.iter();
+    let proposals: Vec<&Command> = commands
+        .filter(|command| command.state == CommandState::Proposed)
+        .collect();
+    let is_emptiness = |proposal: &&Command| {
+        let choice = proposal.choice.as_ref();
+        choice.is_some_and(|choice| choice.method == Method::Emptiness)
+    };
+    if observed.snapshot.settings.optimize == Optimize::Upstream
+        || proposals.len() >= PROPOSALS_MAX
+        || !proposals.iter().all(is_emptiness)
+    {
+        return Ok(());
+    }
+    let targets = proposals.iter().flat_map(|proposal| &proposal.delete);
+    let mut proposed: BTreeSet<NodeClaimName> = targets.map(|target| target.name.clone()).collect();
+    proposed.extend(
+        refusals::refusing_node_claims(turn, &observed.snapshot)
+            .await?
+            .claims,
+    );
+    for command in planner::newly_empty(&observed.snapshot, &proposed) {
+        if approval::holds_disruption(turn, observed, &command, report).await? {
+            continue;
+        }
+        if let Some(plan) = orders::checked(observed, &command, report) {
+            orders::propose(turn, executor, observed, &command, &plan, report).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Validates a proposal: commits its remaining nodes, or rolls it back.

@@ -4,7 +4,7 @@ use std::{cell::OnceCell, collections::BTreeSet};
 
 use jiff::Timestamp;
 use model::{
-    NodePoolName,
+    NodeClaimName, NodePoolName,
     ledger::{self, Cursor},
 };
 
@@ -50,7 +50,7 @@ impl<'s, 'a> Methods<'s, 'a> {
         let repair = repair::choose(self, &mut result);
         result.commands.extend(repair);
         if result.commands.is_empty() {
-            result.commands = self.emptiness();
+            result.commands = self.emptiness(&BTreeSet::new());
         }
         if result.commands.is_empty() {
             let eventual = Candidates::new(self.now, Class::Eventual);
@@ -140,20 +140,31 @@ impl<'s, 'a> Methods<'s, 'a> {
         ]
     }
 
-    pub(super) fn emptiness(&self) -> Vec<Command> {
+    /// Returns a command for the empty nodes, except `proposed`, which count against the budgets.
+    pub(super) fn emptiness(&self, proposed: &BTreeSet<NodeClaimName>) -> Vec<Command> {
+        let is_proposed = |candidate: &Candidate<'a>| proposed.contains(&candidate.claim.name);
         let empty = self.graceful_candidates().all.iter();
         let mut empty: Vec<&Candidate<'a>> = empty
             .filter(|candidate| emptiness::applies_to(candidate) == Ok(true))
+            .filter(|candidate| !is_proposed(candidate))
             .collect();
         if !empty.is_empty() {
             let expected = emptiness::nodes_expected_by_pods(self.now);
             empty.retain(|candidate| !expected.contains(&candidate.index));
         }
-        let chosen = emptiness::choose(&empty, &mut self.budgets(self.now, Reason::Empty));
+        let budgets_of = |context| {
+            let mut budgets = self.budgets(context, Reason::Empty);
+            let proposed = self.graceful_candidates().all.iter();
+            for candidate in proposed.filter(|candidate| is_proposed(candidate)) {
+                budgets.take(candidate);
+            }
+            budgets
+        };
+        let chosen = emptiness::choose(&empty, &mut budgets_of(self.now));
         if chosen.is_empty() {
             return Vec::new();
         }
-        let budgets = self.budgets(self.later, Reason::Empty);
+        let budgets = budgets_of(self.later);
         let still = validation::still_empty(self.graceful_candidates_later(), &chosen, budgets);
         if still.is_empty() {
             return Vec::new();

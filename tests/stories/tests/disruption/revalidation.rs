@@ -99,6 +99,28 @@ async fn empty_node_that_gets_a_pod_before_its_deletion_is_kept() {
 }
 
 #[tokio::test]
+async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it() {
+    let mut rig = Rig::ready(Relay::Watching).await;
+    rig.scale(5);
+    grow(&rig, "more", 5);
+    assert!(rig.until(secs(180), all_bound).await.is_some());
+    assert_eq!(rig.sim.with(|world| world.account.alive().count()), 2);
+    rig.pass(secs(30)).await;
+    rig.scale(0);
+    rig.pass(secs(8)).await;
+    grow(&rig, "more", 0);
+    wait(&mut rig, 300, proposed).await;
+    let waiting = |world: &mut fakes::World| {
+        let states = states(world).into_iter();
+        states
+            .filter(|state| *state == CommandState::Proposed)
+            .count()
+    };
+    wait(&mut rig, 14, |world| waiting(world) == 2).await;
+    wait(&mut rig, 60, |world| world.account.alive().count() == 0).await;
+}
+
+#[tokio::test]
 async fn command_of_a_newer_version_reserves_its_node_and_is_left_alone() {
     let mut rig = oversized().await;
     let set = |rig: &Rig, state| {

@@ -131,6 +131,34 @@ fn most_expensive_empty_nodes_are_removed_first_under_a_budget() {
 }
 
 #[test]
+fn newly_empty_nodes_are_removed_beside_proposed_ones_within_budgets() {
+    let removed = |nodes: &str, proposed: &[&str]| -> Vec<String> {
+        let cluster = TestCluster::new()
+            .node("a", "small", &[])
+            .node("b", "large", &[])
+            .node("c", "small", &[1_000])
+            .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget(nodes)]);
+        let claims = cluster.0.node_claims.iter();
+        let names = claims.map(|claim| claim.name.clone());
+        let is_proposed = |name: &NodeClaimName| {
+            proposed
+                .iter()
+                .any(|proposed| name.as_str().ends_with(proposed))
+        };
+        let proposed: BTreeSet<NodeClaimName> = names.filter(is_proposed).collect();
+        let commands = newly_empty(&cluster.0, &proposed);
+        commands
+            .into_iter()
+            .flat_map(|command| command.nodes)
+            .collect()
+    };
+    assert_eq!(removed("2", &[]), ["b", "a"]);
+    assert_eq!(removed("2", &["b"]), ["a"]);
+    assert!(removed("1", &["b"]).is_empty(), "b takes the budget");
+    assert!(removed("2", &["a", "b"]).is_empty(), "c has a pod");
+}
+
+#[test]
 fn daemon_set_static_and_terminal_pods_do_not_keep_a_node() {
     let mut evidence = on_a_node(|_| {});
     assert!(evidence.removes().is_empty());
