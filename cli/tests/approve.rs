@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use harness::stderr_of;
+
 fn approve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
     whittle
@@ -11,10 +13,6 @@ fn approve(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .args(arguments)
         .envs(environment.iter().copied());
     whittle.output().unwrap()
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -111,7 +109,7 @@ fn pending_request_is_approved_by_id_and_expired_one_is_rejected() {
     ];
     let run = |arguments: &[&str]| {
         let output = approve(arguments, &environment);
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let shown = harness::stdout_of(&output);
         (output.status.success(), shown + &stderr_of(&output))
     };
     let (done, shown) = run(&["demo", "--list"]);

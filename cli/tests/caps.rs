@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use harness::stderr_of;
+
 fn caps(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
     whittle
@@ -11,10 +13,6 @@ fn caps(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .args(arguments)
         .envs(environment.iter().copied());
     whittle.output().unwrap()
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -60,7 +58,7 @@ fn each_cap_changes_separately_and_makes_the_provisioner_due() {
     ];
     let run = |arguments: &[&str]| {
         let output = caps(arguments, &environment);
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let shown = harness::stdout_of(&output);
         (output.status.success(), shown + &stderr_of(&output))
     };
     let (done, why) = run(&[]);

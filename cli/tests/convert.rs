@@ -10,6 +10,7 @@ use std::{
 };
 
 use expect_test::expect_file;
+use harness::{stderr_of, stdout_of, transcript};
 
 fn pages() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/convert");
@@ -41,10 +42,6 @@ fn convert(input: &str, arguments: &[&str]) -> Output {
     whittle.wait_with_output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 #[test]
 fn output_of_every_example_matches_its_golden_file() {
     let pages = pages();
@@ -52,11 +49,7 @@ fn output_of_every_example_matches_its_golden_file() {
     for page in pages {
         let input = std::fs::read_to_string(&page).unwrap();
         let output = convert(&input, &[]);
-        let shown = format!(
-            "{}\n=== told\n{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        let shown = transcript(&output);
         expect_file![page.with_extension("out")].assert_eq(&shown);
         let refuses = shown.contains("is not converted");
         assert_eq!(
@@ -72,10 +65,10 @@ fn output_of_every_example_matches_its_golden_file() {
 fn converting_converted_manifests_changes_nothing() {
     for page in pages() {
         let input = std::fs::read_to_string(&page).unwrap();
-        let once = text(&convert(&input, &[]).stdout);
+        let once = stdout_of(&convert(&input, &[]));
         let twice = convert(&once, &[]);
-        assert_eq!(text(&twice.stdout), once, "{}", page.display());
-        assert_eq!(text(&twice.stderr), "", "{}", page.display());
+        assert_eq!(stdout_of(&twice), once, "{}", page.display());
+        assert_eq!(stderr_of(&twice), "", "{}", page.display());
     }
 }
 
@@ -90,8 +83,8 @@ spec:
   template: {spec: {nodeClassRef: {name: default}, requirements: []}}
 ";
     let output = convert(input, &["--allow-unknown"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let converted = text(&output.stdout);
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    let converted = stdout_of(&output);
     assert!(
         converted.contains("# whittle: spec.foo: \"bar\" is left out: no version has this field"),
         "{converted}"
@@ -122,8 +115,8 @@ spec: {template: {spec: {nodeClassRef: {name: absent}, requirements: [], kubelet
 fn kubelet_fragment_for_a_missing_node_class_is_printed_on_request() {
     assert_eq!(convert(KUBELET, &[]).status.code(), Some(1));
     let output = convert(KUBELET, &["--kubelet-fragment"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let converted = text(&output.stdout);
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    let converted = stdout_of(&output);
     let (_, fragment) = converted.split_once("---\n").unwrap();
     assert!(
         fragment.starts_with("# whittle: not a whole EC2NodeClass"),
@@ -153,8 +146,8 @@ spec: {disruption: {consolidationPolicy: WhenUnderutilized, expireAfter: 48h}, t
 ";
     assert_eq!(convert(input, &[]).status.code(), Some(1));
     let output = convert(input, &["--nodeclaims"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let converted = text(&output.stdout);
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    let converted = stdout_of(&output);
     let (claim, _) = converted.split_once("---\n").unwrap();
     assert!(
         claim.contains("  # whittle: as NodePool default says\n  expireAfter: 48h\n"),
@@ -175,8 +168,8 @@ spec: {provider: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupS
         input,
         &["--ignore-defaults", "--role", "nodes-role", "--ipv6"],
     );
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let converted = text(&output.stdout);
+    assert!(output.status.success(), "{}", stderr_of(&output));
+    let converted = stdout_of(&output);
     assert!(
         converted.contains("      requirements: []\n"),
         "{converted}"
@@ -213,7 +206,7 @@ fn pod_templates_of_any_kind_are_converted() {
     ] {
         let input = format!("{{apiVersion: {kind}, metadata: {{name: a}}, {spec}}}");
         let output = convert(&input, &[]);
-        let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+        let (converted, messages) = (stdout_of(&output), stderr_of(&output));
         assert!(
             converted.contains("karpenter.sh/do-not-disrupt: \"true\"")
                 && converted.contains("karpenter.sh/nodepool: a"),
@@ -222,7 +215,7 @@ fn pod_templates_of_any_kind_are_converted() {
         assert!(!messages.contains("warning"), "{messages}");
         let again = convert(&converted, &[]);
         assert_eq!(
-            (text(&again.stdout), text(&again.stderr)),
+            (stdout_of(&again), stderr_of(&again)),
             (converted, String::new())
         );
     }
@@ -247,7 +240,7 @@ spec: {containers: []}
 ";
     let output = convert(input, &[]);
     assert!(output.status.success());
-    let messages = text(&output.stderr);
+    let messages = stderr_of(&output);
     let expected = "\
 ClusterPolicy/policy (standard input, document 1): warning: spec.rules.0.message names karpenter.sh/do-not-evict, which is karpenter.sh/do-not-disrupt in v1 and is not converted here: change it by hand
 ClusterPolicy/policy (standard input, document 1): warning: spec.rules.1.pattern.=(karpenter.sh/provisioner-name) names karpenter.sh/provisioner-name, which is karpenter.sh/nodepool in v1 and is not converted here: change it by hand
@@ -271,7 +264,7 @@ fn new_name_stays_where_both_stand() {
         ),
     ] {
         let output = convert(input, &[]);
-        let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+        let (converted, messages) = (stdout_of(&output), stderr_of(&output));
         assert!(converted.contains(kept), "{converted} {messages}");
         assert!(messages.contains(warning), "{messages}");
     }
@@ -296,7 +289,7 @@ metadata: {name: a}
 spec: {instanceProfile: p, subnetSelector: {a: b}, securityGroupSelector: {a: b}}
 ";
     let output = convert(input, &[]);
-    let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+    let (converted, messages) = (stdout_of(&output), stderr_of(&output));
     assert!(output.status.success(), "{messages}");
     for tag in ["    example.com/cost-center: \"42\"\n", "    team: x\n"] {
         assert!(converted.contains(tag), "{converted}");
@@ -318,19 +311,19 @@ fn field_of_v1_in_an_older_version_is_refused_as_that() {
              nodeClassRef: {{name: a}}, requirements: []}}}}}}}}"
         )
     };
-    let messages = text(&convert(&input("terminationGracePeriod"), &[]).stderr);
+    let messages = stderr_of(&convert(&input("terminationGracePeriod"), &[]));
     assert!(
         messages.contains(
             "karpenter.sh/v1beta1 does not have this field, so it had no effect; v1 has it"
         ),
         "{messages}"
     );
-    let messages = text(&convert(&input("terminationGrace"), &[]).stderr);
+    let messages = stderr_of(&convert(&input("terminationGrace"), &[]));
     assert!(messages.contains("no version has this field"), "{messages}");
     let output = convert(&input("terminationGracePeriod"), &["--allow-unknown"]);
     assert!(output.status.success());
     assert!(
-        text(&output.stdout)
+        stdout_of(&output)
             .contains("is left out: karpenter.sh/v1beta1 does not have this field, and v1 does")
     );
 }
@@ -349,7 +342,7 @@ items:
   spec: {disruption: {consolidationPolicy: WhenUnderutilized}, template: {spec: {nodeClassRef: {name: a}, requirements: []}}}
 ";
     let output = convert(input, &[]);
-    let (converted, messages) = (text(&output.stdout), text(&output.stderr));
+    let (converted, messages) = (stdout_of(&output), stderr_of(&output));
     assert!(output.status.success(), "{messages}");
     assert_eq!(
         converted
@@ -379,7 +372,7 @@ fn templates_are_refused_with_the_command_that_renders_them() {
         ("spec: [\n", "it cannot be read"),
     ] {
         let output = convert(input, &[]);
-        let messages = text(&output.stderr);
+        let messages = stderr_of(&output);
         assert_eq!(output.status.code(), Some(1), "{messages}");
         assert!(messages.contains(remedy), "{messages}");
     }
@@ -389,7 +382,7 @@ fn templates_are_refused_with_the_command_that_renders_them() {
 fn restricted_label_is_named() {
     let input = "{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: a}, spec: {template: {metadata: {labels: {karpenter.sh/team: x}}, \
                  spec: {nodeClassRef: {name: a}, requirements: []}}}}";
-    let messages = text(&convert(input, &[]).stderr);
+    let messages = stderr_of(&convert(input, &[]));
     assert!(
         messages.contains(
             "spec.template.metadata.labels.karpenter.sh/team is x: v1 keeps this label for itself"

@@ -10,6 +10,7 @@ use std::{
 };
 
 use expect_test::expect_file;
+use harness::{stderr_of, stdout_of};
 use sandbox::{Sandbox, SandboxOptions, server::WriteOptions};
 use serde_json::json;
 
@@ -26,16 +27,12 @@ fn doctor(arguments: &[&str]) -> Output {
     whittle.output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 #[test]
 fn findings_of_every_example_match_its_golden_file() {
     for (name, code) in [("troubled", 1), ("windows", 1), ("old", 1), ("well", 0)] {
         let output = doctor(&["--manifests", &format!("{name}.yaml")]);
-        assert_eq!(text(&output.stderr), "", "{name}");
-        expect_file![folder().join(format!("{name}.out"))].assert_eq(&text(&output.stdout));
+        assert_eq!(stderr_of(&output), "", "{name}");
+        expect_file![folder().join(format!("{name}.out"))].assert_eq(&stdout_of(&output));
         assert_eq!(output.status.code(), Some(code), "{name}");
     }
 }
@@ -51,7 +48,7 @@ fn crds_of_the_chart_are_valid() {
     files.sort();
     let mut arguments = vec!["--manifests"];
     arguments.extend(files.iter().map(String::as_str));
-    let report = text(&doctor(&arguments).stdout);
+    let report = stdout_of(&doctor(&arguments));
     // Helm adds its ownership labels only when it installs the CRDs.
     assert!(report.starts_with("1 found"), "{report}");
     assert!(report.contains("7. CRDs that no chart owns"), "{report}");
@@ -94,7 +91,7 @@ fn numbers_of_findings_are_rows_of_troubleshooting() {
 fn missing_source_names_the_context_option() {
     let refused = doctor(&[]);
     assert!(!refused.status.success());
-    assert!(text(&refused.stderr).contains("--context"), "{refused:?}");
+    assert!(stderr_of(&refused).contains("--context"), "{refused:?}");
 }
 
 /// A server without Karpenter's CRDs, with one pod and a StorageClass of a deprecated provisioner.
@@ -137,7 +134,7 @@ async fn running_cluster_is_checked_and_missing_resources_are_reported() {
         .env("KUBECONFIG", &kubeconfig);
     let run = tokio::task::spawn_blocking(move || whittle.output().unwrap());
     let output = run.await.unwrap();
-    let report = text(&output.stdout);
+    let report = stdout_of(&output);
     assert!(
         report.contains("namespace default: 1 pod"),
         "{report}{output:?}"

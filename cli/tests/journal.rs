@@ -10,8 +10,9 @@ mod recorded;
 
 use std::{fs, process::Output};
 
+use harness::stderr_of;
 use model::{NodeName, PodKey};
-use recorded::{LIMITED, Recorded, stderr_of};
+use recorded::{LIMITED, Recorded};
 use stories::{Relay, Rig, all_bound, secs};
 
 /// Journal of a simulated cluster in which three pods got their nodes.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use expect_test::expect_file;
+use harness::{stderr_of, stdout_of, transcript};
 use serde_json::json;
 
 fn page(name: &str) -> PathBuf {
@@ -30,10 +31,6 @@ fn convert(groups: &str, files: &[(&str, &str)], arguments: &[&str]) -> Output {
         .current_dir(folder.path())
         .output()
         .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 const SCRIPT: (&str, &str) = ("nodeup.sh", "#!/bin/bash\nnodeup --v=2\n");
@@ -69,11 +66,7 @@ fn output_of_every_example_matches_its_golden_file() {
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = convert(&groups, &[SCRIPT, ("before.yaml", &before)], &arguments);
-        let shown = format!(
-            "{}\n=== told\n{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        let shown = transcript(&output);
         expect_file![page(&format!("{name}.out"))].assert_eq(&shown);
         let refuses = shown.contains("is not converted");
         assert_eq!(output.status.code(), Some(i32::from(refuses)), "{name}");
@@ -126,7 +119,7 @@ fn static_groups_need_the_static_capacity_gate() {
     ];
     for (gates, is_allowed) in cases {
         let output = convert(&group(gates, ", minSize: 4"), &[SCRIPT], &COMPLETE);
-        let stderr = text(&output.stderr);
+        let stderr = stderr_of(&output);
         assert_eq!(output.status.success(), is_allowed, "{gates}: {stderr}");
         assert_eq!(
             stderr.contains("lack StaticCapacity=true"),
@@ -134,11 +127,7 @@ fn static_groups_need_the_static_capacity_gate() {
             "{gates}: {stderr}"
         );
         let dynamic = convert(&group(gates, ""), &[SCRIPT], &COMPLETE);
-        assert!(
-            dynamic.status.success(),
-            "{gates}: {}",
-            text(&dynamic.stderr)
-        );
+        assert!(dynamic.status.success(), "{gates}: {}", stderr_of(&dynamic));
     }
 }
 
@@ -163,7 +152,7 @@ fn group_cannot_change_between_static_and_dynamic() {
             &[SCRIPT, ("before.yaml", &before)],
             &arguments,
         );
-        let stderr = text(&output.stderr);
+        let stderr = stderr_of(&output);
         assert_eq!(output.status.success(), is_allowed, "{stderr}");
         assert_eq!(
             stderr.contains("kubectl delete nodepool nodes"),
@@ -187,9 +176,9 @@ fn user_data_is_taken_from_the_launch_template_of_the_group() {
         &[("template.json", &template.to_string())],
         &arguments,
     );
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert!(output.status.success(), "{stderr}");
-    assert!(text(&output.stdout).contains("  userData: |\n    #!/bin/bash\n    echo start\n"));
+    assert!(stdout_of(&output).contains("  userData: |\n    #!/bin/bash\n    echo start\n"));
     assert!(
         stderr.contains("neither names nodeup nor the taint karpenter.sh/unregistered:NoExecute"),
         "{stderr}"
@@ -200,8 +189,8 @@ fn user_data_is_taken_from_the_launch_template_of_the_group() {
 fn missing_options_are_requested_by_name() {
     let output = convert(&group("", ""), &[], &[]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(text(&output.stdout), "");
-    let stderr = text(&output.stderr);
+    assert_eq!(stdout_of(&output), "");
+    let stderr = stderr_of(&output);
     for remedy in ["give --root-device", "igconfig/node/nodes/nodeupscript.sh"] {
         assert!(stderr.contains(remedy), "{stderr}");
     }
@@ -211,7 +200,7 @@ fn missing_options_are_requested_by_name() {
         group("", "").split_once("---\n").unwrap().1
     );
     let output = convert(&two, &[SCRIPT], &COMPLETE);
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert!(
         stderr.contains("give --user-data <group>=nodeup.sh for each"),
         "{stderr}"
@@ -225,7 +214,7 @@ fn file_without_a_cluster_is_rejected() {
         &[],
         &[],
     );
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert!(!output.status.success());
     assert!(
         stderr.contains("expected one kOps Cluster, found 0: give what `kops get cluster,ig"),
@@ -237,7 +226,7 @@ fn file_without_a_cluster_is_rejected() {
 fn instance_requirements_replace_instance_types() {
     let policy = ", machineType: m5.large, mixedInstancesPolicy: {instances: [m6i.large], instanceRequirements: {cpu: {min: \"4\"}}}";
     let output = convert(&group("", policy), &[SCRIPT], &COMPLETE);
-    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    let (manifests, messages) = (stdout_of(&output), stderr_of(&output));
     assert!(output.status.success(), "{messages}");
     assert!(
         manifests.contains("karpenter.k8s.aws/instance-cpu")
@@ -250,7 +239,7 @@ fn instance_requirements_replace_instance_types() {
         "{messages}"
     );
     let output = convert(&group("", ", machineType: m5.large"), &[SCRIPT], &COMPLETE);
-    assert!(text(&output.stdout).contains("        - m5.large\n"));
+    assert!(stdout_of(&output).contains("        - m5.large\n"));
 }
 
 #[test]
@@ -272,7 +261,7 @@ fn root_device_is_asked_for_with_the_image_of_the_group() {
     ] {
         let groups = group("", "").replace("ami-12345678", &format!("\"{image}\""));
         let output = convert(&groups, &[SCRIPT], &COMPLETE[1..]);
-        let messages = text(&output.stderr);
+        let messages = stderr_of(&output);
         assert_eq!(output.status.code(), Some(1), "{messages}");
         let command =
             format!("`aws ec2 describe-images {options} 'Images[].RootDeviceName' --output text`");
@@ -321,7 +310,7 @@ fn fields_that_kops_drops_depending_on_others_are_reported() {
         ),
     ] {
         let output = convert(&group("", spec), &[SCRIPT], &COMPLETE);
-        let messages = text(&output.stderr);
+        let messages = stderr_of(&output);
         assert!(output.status.success(), "{spec}: {messages}");
         for warning in warnings {
             assert!(

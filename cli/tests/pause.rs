@@ -4,14 +4,12 @@
 
 use std::process::{Command, Output};
 
+use harness::stderr_of;
+
 fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
     whittle.args(arguments).envs(environment.iter().copied());
     whittle.output().unwrap()
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -84,7 +82,7 @@ fn pauses_of_two_users_are_resumed_separately() {
     ];
     let run = |arguments: &[&str]| {
         let output = whittle(arguments, &environment);
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let shown = harness::stdout_of(&output);
         (output.status.success(), shown + &stderr_of(&output))
     };
     let pause = ["pause", "prod", "--reason", "a migration"];

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use harness::{stderr_of, stdout_of};
 use k8s::{Access, Credentials, KubeCluster};
 use ports::Cluster;
 use sandbox::{
@@ -146,10 +147,6 @@ async fn plan_with(server: &Sandbox, arguments: &[&str], environment: &[(&str, &
         .unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_pods_are_planned_for_without_changes_to_the_cluster() {
     let server = cluster().await;
@@ -167,7 +164,7 @@ async fn pending_pods_are_planned_for_without_changes_to_the_cluster() {
         ],
     )
     .await;
-    assert!(planned.status.success(), "{}", text(&planned.stderr));
+    assert!(planned.status.success(), "{}", stderr_of(&planned));
     let decision: Value = serde_json::from_slice(&planned.stdout).unwrap();
     let nodes = decision.get("newNodes").and_then(Value::as_array).unwrap();
     let mut pods: Vec<&Value> = nodes
@@ -180,7 +177,7 @@ async fn pending_pods_are_planned_for_without_changes_to_the_cluster() {
         assert_eq!(node.get("instanceTypes"), Some(&json!(["m5.large"])));
     }
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let stdout = text(&planned.stdout);
+    let stdout = stdout_of(&planned);
     assert!(stdout.contains("m5.large on-demand us-east-1b"), "{stdout}");
     server.stop().await;
 }
@@ -206,7 +203,7 @@ async fn node_overlays_apply_behind_their_gate_and_are_reported_otherwise() {
     let catalog = catalog();
     let mut arguments = vec!["--context", "sandbox", "--catalog", &catalog];
     let planned = plan(&server, &arguments).await;
-    let (plan_without, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan_without, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(plan_without.contains("from $0.2947/h"), "{plan_without}");
     assert!(
         stderr.contains("NodeOverlay dear has no effect: its feature gate is off"),
@@ -214,7 +211,7 @@ async fn node_overlays_apply_behind_their_gate_and_are_reported_otherwise() {
     );
     arguments.extend(["--feature-gates", "NodeOverlay=true"]);
     let planned = plan(&server, &arguments).await;
-    let (plan_with, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan_with, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(
         plan_with.contains("from $21.0067/h"),
         "{plan_with} {stderr}"
@@ -262,7 +259,7 @@ async fn capacity_buffers_of_a_running_cluster_are_planned() {
         "CapacityBuffer=true",
     ];
     let planned = plan(&server, &arguments).await;
-    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(plan.contains("5 nodes to launch"), "{plan} {stderr}");
     assert!(
         stderr.contains("CapacityBuffer default/lost keeps no room"),
@@ -283,7 +280,7 @@ async fn forbidden_resources_behind_disabled_gates_are_skipped() {
     let catalog = catalog();
     let arguments = ["--context", "sandbox", "--catalog", &catalog];
     let planned = plan(&server, &arguments).await;
-    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(
         planned.status.success() && plan.contains("3 nodes to launch"),
         "{plan} {stderr}"
@@ -301,22 +298,22 @@ async fn reason_for_an_unusable_node_pool_is_reported() {
     let server = cluster().await;
     until_unschedulable(&server).await;
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let stderr = text(&planned.stderr);
+    let stderr = stderr_of(&planned);
     assert!(
         stderr.contains("NodePool default is not used: EC2NodeClass default does not exist"),
         "{stderr}"
     );
     node_class(&server, "eu-west-1a").await;
     let planned = plan(&server, &["--context", "sandbox", "--catalog", &catalog()]).await;
-    let stderr = text(&planned.stderr);
+    let stderr = stderr_of(&planned);
     assert!(
         stderr.contains("NodePool default: no instance type is known in a zone of EC2NodeClass default; --catalog names"),
         "{stderr}"
     );
     assert!(
-        text(&planned.stdout).contains("3 pods waiting"),
+        stdout_of(&planned).contains("3 pods waiting"),
         "{}",
-        text(&planned.stdout)
+        stdout_of(&planned)
     );
     server.stop().await;
 }
@@ -326,7 +323,7 @@ async fn missing_context_is_named() {
     let server = cluster().await;
     let planned = plan(&server, &["--context", "prod"]).await;
     assert!(!planned.status.success());
-    let stderr = text(&planned.stderr);
+    let stderr = stderr_of(&planned);
     assert!(
         stderr.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
         "{stderr}"
@@ -348,7 +345,7 @@ async fn catalog_is_read_from_ec2_by_default() {
         ("AWS_SECRET_ACCESS_KEY", "test"),
     ];
     let planned = plan_with(&server, &["--context", "sandbox"], &environment).await;
-    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(
         plan.contains("m5.large on-demand us-east-1b"),
         "{plan} {stderr}"
@@ -366,7 +363,7 @@ async fn build_without_aws_feature_names_the_source_of_its_catalog() {
     let server = cluster().await;
     node_class(&server, "us-east-1b").await;
     let planned = plan(&server, &["--context", "sandbox"]).await;
-    let stderr = text(&planned.stderr);
+    let stderr = stderr_of(&planned);
     assert!(stderr.contains("are those of us-east-1"), "{stderr}");
     server.stop().await;
 }
@@ -378,7 +375,7 @@ async fn region_is_taken_from_the_subnets_of_the_node_class() {
     node_class(&server, "eu-west-1b").await;
     until_unschedulable(&server).await;
     let planned = plan(&server, &["--context", "sandbox"]).await;
-    let (plan, stderr) = (text(&planned.stdout), text(&planned.stderr));
+    let (plan, stderr) = (stdout_of(&planned), stderr_of(&planned));
     assert!(
         plan.contains("m5.large on-demand eu-west-1b"),
         "{plan} {stderr}"

@@ -4,14 +4,12 @@
 
 use std::process::{Command, Output};
 
+use harness::stderr_of;
+
 fn whittle(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut whittle = Command::new(env!("CARGO_BIN_EXE_whittle"));
     whittle.args(arguments).envs(environment.iter().copied());
     whittle.output().unwrap()
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
@@ -102,7 +100,9 @@ mod with_aws {
     use axum::{Json, Router, extract::Path, routing::post};
     use serde_json::{Value, json};
 
-    use super::{stderr_of, whittle};
+    use harness::{stderr_of, stdout_of};
+
+    use super::whittle;
 
     /// A fake of EKS access entries, which moto lacks: Kubernetes groups by principal ARN.
     #[derive(Clone, Default)]
@@ -193,7 +193,7 @@ mod with_aws {
         moto.call("ssm", "put_parameter", stack);
         let registered = run(&["register", "prod", "--replace", "--create-access-entries"]);
         assert!(registered.status.success(), "{}", stderr_of(&registered));
-        let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
+        let shown = stdout_of(&registered);
         assert!(
             !shown.contains("functions that neither an access entry"),
             "{shown}"
@@ -251,7 +251,7 @@ mod with_aws {
         let settings = r#"{"reservedENIs": "0", "batchIdleDuration": "1s"}"#;
         let registered = run(&["register", "prod", "--settings", settings]);
         assert!(registered.status.success(), "{}", stderr_of(&registered));
-        let shown = String::from_utf8_lossy(&registered.stdout).into_owned();
+        let shown = stdout_of(&registered);
         assert!(
             shown.contains("2. the service-linked role of EC2 Spot is missing"),
             "{shown}"
@@ -285,19 +285,19 @@ mod with_aws {
         let private = ["register", "prod", "--replace", "--reach", "vpc:vpc-1"];
         let shown = run(&private);
         assert!(shown.status.success(), "{}", stderr_of(&shown));
-        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let shown = stdout_of(&shown);
         let queue =
             "terminate: https://sqs.us-east-1.amazonaws.com/123456789012/whittle-vpc-1-terminate\n";
         assert!(shown.contains(queue), "{shown}");
         assert_eq!(entry(&moto, "prod")["reach"], "vpc:vpc-1");
         let again = run(&["register", "prod", "--replace"]);
         assert!(again.status.success(), "{}", stderr_of(&again));
-        let shown = String::from_utf8_lossy(&again.stdout).into_owned();
+        let shown = stdout_of(&again);
         assert!(!shown.contains("service-linked"), "{shown}");
 
         let looked = run(&["doctor", "prod"]);
         assert!(!looked.status.success());
-        let shown = String::from_utf8_lossy(&looked.stdout).into_owned();
+        let shown = stdout_of(&looked);
         assert!(
             shown.contains("prod has no public endpoint"),
             "{shown}{}",
@@ -317,7 +317,7 @@ mod with_aws {
         ] {
             let switched = run(&[command, "prod"]);
             assert!(switched.status.success(), "{}", stderr_of(&switched));
-            let shown = String::from_utf8_lossy(&switched.stdout).into_owned();
+            let shown = stdout_of(&switched);
             assert!(shown.contains(part), "{shown}");
             let mut expected = before.clone();
             expected["mode"] = mode.into();
@@ -366,7 +366,7 @@ mod with_aws {
         let environment = environment(&moto);
         let run = |arguments: &[&str]| {
             let output = whittle(arguments, &environment);
-            let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+            let shown = stdout_of(&output);
             (output.status.success(), shown + &stderr_of(&output))
         };
         moto.put_ledger();
@@ -409,7 +409,7 @@ mod with_aws {
         assert!(why.contains("NodeClaim web-1"), "{why}");
         let forced = whittle(&[&purge[..], &["--force"]].concat(), &environment);
         assert!(forced.status.success(), "{}", stderr_of(&forced));
-        let shown = String::from_utf8_lossy(&forced.stdout).into_owned();
+        let shown = stdout_of(&forced);
         assert!(
             shown.contains("left without an owner: NodeClaim web-1"),
             "{shown}"
@@ -469,7 +469,7 @@ mod with_aws {
             json!({"Name": "/whittle/clusters/broken", "Type": "String", "Value": "{\"type\":"});
         moto.call("ssm", "put_parameter", broken);
         let looked = whittle(&["doctor", "broken"], &environment);
-        let shown = String::from_utf8_lossy(&looked.stdout).into_owned();
+        let shown = stdout_of(&looked);
         assert!(shown.contains("the registry entry is refused"), "{shown}");
         assert!(
             shown.contains("/whittle/clusters/broken is not JSON"),
@@ -483,7 +483,7 @@ mod with_aws {
         );
         let listed = whittle(&["clusters"], &environment);
         assert!(!listed.status.success());
-        let shown = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let shown = stdout_of(&listed);
         assert!(
             shown.contains("broken  refused: the registry entry"),
             "{shown}"

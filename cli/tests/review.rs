@@ -9,7 +9,8 @@ mod recorded;
 
 use std::fs;
 
-use recorded::{LIMITED, Recorded, stderr_of};
+use harness::stderr_of;
+use recorded::{LIMITED, Recorded};
 use stories::{Relay, Rig, all_bound, secs};
 
 const SINCE: [&str; 4] = [

@@ -148,7 +148,7 @@ fn one_r6gd(name: &str) {
 fn converted_kops_groups_get_the_requested_nodes() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kops");
     let out = fs::read_to_string(folder.join("groups.out")).unwrap();
-    let (converted, _) = out.split_once("\n=== told\n").unwrap();
+    let (converted, _) = out.split_once("\n=== stderr\n").unwrap();
     // Static NodePools launch no nodes for pods.
     let converted = converted.replace("  replicas: 4\n", "");
     let pods = "---

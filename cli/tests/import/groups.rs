@@ -1,8 +1,9 @@
 //! Auto Scaling groups and managed node groups.
 
+use harness::{stderr_of, stdout_of};
 use serde_json::{Value, json};
 
-use crate::{import, import_group, text};
+use crate::{import, import_group};
 
 const BATCH: [&str; 7] = [
     "asg",
@@ -32,7 +33,7 @@ fn cluster_autoscaler_flags_become_disruption_settings_and_weights() {
         arguments.extend(["--autoscaler-flag", flag]);
     }
     let output = import(&arguments);
-    let (manifests, stderr) = (text(&output.stdout), text(&output.stderr));
+    let (manifests, stderr) = (stdout_of(&output), stderr_of(&output));
     assert!(output.status.success(), "{stderr}");
     for line in [
         "consolidateAfter: 5m",
@@ -53,7 +54,7 @@ fn max_nodes_total_below_the_sum_of_groups_is_rejected_with_a_suggested_split() 
     let mut arguments = BATCH.to_vec();
     arguments.extend(["--autoscaler-flag", "max-nodes-total=10"]);
     let output = import(&arguments);
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr.contains("may grow to 20 nodes together") && stderr.contains("such as batch 10"),
@@ -64,7 +65,7 @@ fn max_nodes_total_below_the_sum_of_groups_is_rejected_with_a_suggested_split() 
 #[test]
 fn missing_input_is_requested_by_name() {
     let output = import(&["asg", "-f", "asg.json", "--name", "batch"]);
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr.contains("aws ec2 describe-launch-template-versions"),
@@ -86,7 +87,7 @@ fn missing_input_is_requested_by_name() {
         (&["asg", "-f", "running.yaml"], "running.yaml is not JSON"),
     ] {
         let output = import(arguments);
-        let stderr = text(&output.stderr);
+        let stderr = stderr_of(&output);
         assert!(
             !output.status.success() && stderr.contains(remedy),
             "{stderr}"
@@ -110,17 +111,17 @@ fn roles_in_aws_auth_need_no_access_entry() {
         "--account",
         "access-entries.json",
     ];
-    let stderr = text(&import(&arguments).stderr);
+    let stderr = stderr_of(&import(&arguments));
     assert!(stderr.contains("role nodes"), "{stderr}");
     arguments.extend(["--manifests", map.to_str().unwrap()]);
-    let stderr = text(&import(&arguments).stderr);
+    let stderr = stderr_of(&import(&arguments));
     assert!(!stderr.contains("role nodes"), "{stderr}");
 }
 
 #[test]
 fn unknown_account_file_is_rejected() {
     let output = import(&["mng", "-f", "mng-spot.json", "--account", "mng-own.json"]);
-    let stderr = text(&output.stderr);
+    let stderr = stderr_of(&output);
     assert!(!output.status.success());
     assert!(
         stderr.contains("mng-own.json") && stderr.contains("list-access-entries"),

@@ -14,6 +14,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use expect_test::expect_file;
+use harness::{stderr_of, stdout_of, transcript};
 use serde_json::{Value, json};
 
 fn folder() -> PathBuf {
@@ -27,10 +28,6 @@ fn import(arguments: &[&str]) -> Output {
         .current_dir(folder())
         .output()
         .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[test]
@@ -176,11 +173,7 @@ fn output_of_every_example_matches_its_golden_file() {
     ];
     for (name, arguments, code) in pages {
         let output = import(arguments);
-        let shown = format!(
-            "{}\n=== told\n{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        let shown = transcript(&output);
         expect_file![folder().join(format!("{name}.out"))].assert_eq(&shown);
         assert_eq!(output.status.code(), Some(code), "{name}");
     }
@@ -221,6 +214,6 @@ fn import_group(user_data: &str, fields: Value, arguments: &[&str]) -> (Output, 
     ];
     all.extend(arguments);
     let output = import(&all);
-    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    let (manifests, messages) = (stdout_of(&output), stderr_of(&output));
     (output, manifests, messages)
 }

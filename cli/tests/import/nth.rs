@@ -3,8 +3,9 @@
 use std::process::Output;
 
 use expect_test::expect_file;
+use harness::{stderr_of, stdout_of, transcript};
 
-use crate::{folder, import, text};
+use crate::{folder, import};
 
 #[test]
 fn node_termination_handler_options_become_settings() {
@@ -23,11 +24,7 @@ fn node_termination_handler_options_become_settings() {
         ("nth-empty", false),
     ] {
         let output = import(&["nth", "-f", &format!("{name}.yaml")]);
-        let shown = format!(
-            "{}\n=== told\n{}",
-            text(&output.stdout),
-            text(&output.stderr)
-        );
+        let shown = transcript(&output);
         expect_file![folder().join(name).with_extension("out")].assert_eq(&shown);
         assert_eq!(output.status.code(), Some(i32::from(refused)), "{name}");
     }
@@ -39,7 +36,7 @@ fn node_termination_handler_options_become_settings() {
         "--webhook-parameter",
         parameter,
     ]);
-    let settings = text(&output.stdout);
+    let settings = stdout_of(&output);
     assert!(
         settings.contains(r#""to": "ssm:/whittle/credentials/nth""#),
         "{settings}"
@@ -51,7 +48,7 @@ fn import_values(values: &str) -> (Output, String, String) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), values).unwrap();
     let output = import(&["nth", "-f", file.path().to_str().unwrap()]);
-    let (manifests, messages) = (text(&output.stdout), text(&output.stderr));
+    let (manifests, messages) = (stdout_of(&output), stderr_of(&output));
     (output, manifests, messages)
 }
 

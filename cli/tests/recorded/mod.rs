@@ -55,7 +55,3 @@ impl Recorded {
             .unwrap()
     }
 }
-
-pub(crate) fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
