@@ -11,17 +11,22 @@ mod flags;
 mod group;
 mod kubelet;
 mod market;
+mod merge;
 mod mng;
+mod names;
 mod node_config;
 pub(crate) mod nth;
+mod objects;
 mod preflight;
 mod requirements;
 mod shell;
 mod steps;
 mod tags;
 mod template;
+mod unit;
+mod user_data;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -29,6 +34,7 @@ use serde_json::Value;
 
 use self::group::Group;
 use crate::{
+    aws_output,
     convert::{
         admission,
         outcome::{Outcome, Report},
@@ -182,9 +188,9 @@ struct Imported {
 fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> Result<Imported> {
     let mut groups = Vec::new();
     for (name, text) in files {
-        let answer: Value =
-            serde_json::from_str(text).with_context(|| format!("{name} is not JSON"))?;
-        groups.extend(read(&answer, name)?);
+        for answer in aws_output::documents(name, text)? {
+            groups.extend(read(&answer, name)?);
+        }
     }
     let wanted = |group: &Group| {
         let named = sources.name.is_empty() || sources.name.contains(&group.name);
@@ -196,14 +202,14 @@ fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> R
     };
     groups.retain(wanted);
     if groups.is_empty() {
-        bail!("no group is left to import: look at --name and --cluster");
+        bail!("no group to import: check --name and --cluster");
     }
     let mut versions = Vec::new();
     for (name, text) in templates {
         versions.extend(launch_template::versions(name, text)?);
     }
     let mut outcome = Outcome::default();
-    let mut groups = group::merged(groups);
+    let mut groups = merge::merged(groups);
     for group in &mut groups {
         group.read_template(&versions);
         group.choose_identity(sources);
@@ -211,6 +217,7 @@ fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> R
     let flags = flags::Flags::read(&sources.autoscaler_flag, sources.priorities.as_deref())?;
     let refusals = flags.apply(&mut groups);
     outcome.refuse(refusals);
+    refuse_equal_names(&mut groups);
     let mut pools = Vec::new();
     for group in &mut groups {
         let mut made = group.objects(sources);
@@ -236,4 +243,21 @@ fn convert(sources: &Sources, read: Read, files: &Texts, templates: &Texts) -> R
         groups,
         pools,
     })
+}
+
+/// Refuses groups whose objects would have the name of another group's.
+fn refuse_equal_names(groups: &mut [Group]) {
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for group in groups {
+        let name = names::object_name(&group.name);
+        match names.get(&name) {
+            Some(other) => {
+                let remedy = format!(
+                    "its objects would be named {name}, as those of {other}: import it alone with --name, and rename its objects"
+                );
+                group.refuse("name", &group.name.clone(), remedy);
+            }
+            None => drop(names.insert(name, group.name.clone())),
+        }
+    }
 }

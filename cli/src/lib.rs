@@ -7,6 +7,7 @@ mod admission;
 mod approve;
 #[cfg(feature = "aws")]
 mod aws;
+mod aws_output;
 mod backtest;
 mod caps;
 mod catalog;

@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{
-    group::{EXPIRE_AFTER, Group, Source, TemplateRef, Unit},
+    group::{Group, Source, TemplateRef},
+    objects::EXPIRE_AFTER,
     requirements, tags,
+    unit::Unit,
 };
 
 pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
@@ -99,9 +101,6 @@ fn weights(group: &mut Group, overrides: &[&Value]) {
     if most > 1 {
         group.unit = Unit::Weight { least, most };
     }
-    group.warnings.push(
-        "WeightedCapacity is not imported: nodes are counted by what pods ask of them".to_owned(),
-    );
 }
 
 /// Fields without a counterpart in a NodePool, and the replacement for each.
@@ -110,7 +109,7 @@ const REMARKS: &[(&str, &str)] = &[
     ("AvailabilityZoneImpairmentPolicy", ZONES),
     (
         "CapacityRebalance",
-        "the annotation whittle.sh/rebalance: replace of the NodePool has recommendations to rebalance obeyed",
+        "the annotation whittle.sh/rebalance: replace of the NodePool replaces nodes on recommendations to rebalance",
     ),
     (
         "CapacityReservationSpecification",
@@ -131,11 +130,11 @@ const REMARKS: &[(&str, &str)] = &[
     ("TrafficSources", BALANCERS),
     (
         "WarmPoolConfiguration",
-        "no stopped instances are held ready: a CapacityBuffer keeps room free",
+        "Whittle keeps no stopped instances: a CapacityBuffer reserves capacity",
     ),
 ];
-const BALANCERS: &str = "nodes are not registered there: let the AWS Load Balancer Controller do so, by a Service or a TargetGroupBinding";
-const ZONES: &str = "topology spread constraints of pods say how they are spread";
+const BALANCERS: &str = "Whittle registers no nodes there: use a Service or a TargetGroupBinding of the AWS Load Balancer Controller";
+const ZONES: &str = "topology spread constraints of pods spread them over zones";
 
 fn remarks(group: &mut Group, asg: &Value) {
     for (field, why) in REMARKS {
@@ -253,8 +252,9 @@ fn mixed(group: &mut Group, policy: &Value) {
 /// Reports allocation strategies, which are fixed here, unless the group's strategy is the one used here.
 fn strategies(group: &mut Group, distribution: &Value) {
     const ON_DEMAND: &str =
-        "of on-demand the cheapest type is launched; NodePools of different weight say an order";
-    const SPOT: &str = "of spot the types are launched whose capacity and price are best together, as by price-capacity-optimized";
+        "the cheapest on-demand type is launched; weights of NodePools set an order";
+    const SPOT: &str =
+        "spot types are chosen by capacity and price, as by price-capacity-optimized";
     let text = |field: &str| {
         let text = distribution.get(field).and_then(Value::as_str);
         text.filter(|text| !text.is_empty())

@@ -140,7 +140,7 @@ fn flag(name: &str, value: &str, groups: &mut [Group]) -> Result<(), String> {
         }
         "expander" if value == "grpc" => {
             return Err(
-                "no program of yours is asked: say it with weights and requirements of NodePools"
+                "Whittle calls no expander of yours: express its choices by weights and requirements of NodePools"
                     .to_owned(),
             );
         }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{group::Group, template::left_out};
 
 /// Reason why a maximum spot price is left out.
-pub(super) const ANY_PRICE: &str = "spot costs what it costs, at most the on-demand price";
+pub(super) const ANY_PRICE: &str =
+    "spot instances are launched at the current price, at most the on-demand price";
 
 pub(super) fn options(group: &mut Group, value: &Value) {
     match value.get("MarketType").and_then(Value::as_str) {

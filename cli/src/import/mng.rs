@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 use super::{
     asg,
-    group::{Group, Source, gate_remedy},
+    group::{Group, Source},
+    objects::gate_remedy,
     tags::{self, Origin},
 };
 
 pub(super) fn read(answer: &Value, file: &str) -> Result<Vec<Group>> {
     let group = answer.get("nodegroup").with_context(|| {
-        format!("{file} holds no nodegroup: give what `aws eks describe-nodegroup` prints, a file for each")
+        format!("{file} holds no nodegroup: give what `aws eks describe-nodegroup` prints")
     })?;
     Ok(vec![read_group(group, file)])
 }
@@ -175,7 +176,7 @@ fn remarks(group: &mut Group, mng: &Value) {
     let is_set = |value: &&Value| !value.is_null() && **value != json!({});
     if let Some(pool) = mng.get("warmPoolConfig").filter(is_set) {
         group.warnings.push(format!(
-            "warmPoolConfig: {pool} is not imported: no stopped instances are held ready; a CapacityBuffer keeps room free"
+            "warmPoolConfig: {pool} is not imported: Whittle keeps no stopped instances; a CapacityBuffer reserves capacity"
         ));
     }
 }

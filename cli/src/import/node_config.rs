@@ -3,123 +3,64 @@
 
 use serde_json::{Map, Value};
 
-use aws_rules::user_data::mime::{self, Part};
-use base64::{Engine, engine::general_purpose::STANDARD};
-
 use super::{
     group::Group,
     kubelet::{self, USER_DATA},
+    names::shell_word,
+    shell,
 };
 
 /// API group of nodeadm's documents, in any version.
 pub(super) const API_GROUP: &str = "node.eks.aws";
 
 /// nodeadm, which reads the documents and starts the kubelet.
-pub(super) const PROGRAM: &str = "nodeadm";
+const PROGRAM: &str = "nodeadm";
 
 /// Fields that the generated document sets anyway.
 const CLUSTER: &[&str] = &["apiServerEndpoint", "certificateAuthority", "cidr", "name"];
 
-/// The user data without settings that are fields now; empty if no setting is left.
-pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
-    if !mime::is_archive(text) {
-        return match is_script_text(text) {
-            true => checked_script(group, text.to_owned()),
-            false => documents(group, text),
-        };
-    }
-    let parts = match mime::parse(text) {
-        Ok(parts) => parts,
-        Err(error) => {
-            let remedy = format!("no MIME archive that cloud-init can read: {error}");
-            group.refuse(USER_DATA, "", remedy);
-            return String::new();
-        }
-    };
-    let mut rest = Vec::new();
-    for part in parts {
-        let Some(content) = decoded(&part) else {
-            group.refuse(
-                USER_DATA,
-                "",
-                "a part is no base64, as its header says: correct it",
-            );
-            continue;
-        };
-        let is_config = part
-            .content_type()
-            .is_some_and(|kind| kind.contains(API_GROUP));
-        let content = match is_config {
-            true => documents(group, &content),
-            false => checked_script(group, content),
-        };
-        if !content.trim().is_empty() {
-            rest.push(Part::new(part.content_type().unwrap_or_default(), content));
-        }
-    }
-    match rest.as_slice() {
-        [] => String::new(),
-        [only] if only.content_type().is_some_and(is_script) => only.content.clone(),
-        parts => mime::write(parts),
-    }
+/// Whether a line names nodeadm, its units or its folder.
+pub(super) fn names_program(line: &str) -> bool {
+    const OF_PROGRAM: [&str; 4] = [PROGRAM, "nodeadm.d", "nodeadm-config", "nodeadm-run"];
+    words(line).any(|word| OF_PROGRAM.contains(&word))
 }
 
-fn is_script(kind: &str) -> bool {
-    kind.starts_with("text/x-shellscript")
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let is_end = |character: char| character.is_whitespace() || "/,[]'\"`()&;|".contains(character);
+    line.split(is_end).filter(|word| !["", "-"].contains(word))
 }
 
-/// Whether a text is a script or a cloud-config, by its first line.
-fn is_script_text(text: &str) -> bool {
-    let first = text.trim_start().lines().next().unwrap_or_default();
-    first.starts_with("#!") || first.starts_with("#cloud-config")
-}
-
-/// Refuses a script that calls nodeadm or writes a NodeConfig, whose labels and taints are not read.
-fn checked_script(group: &mut Group, script: String) -> String {
+/// Refuses a script or cloud-config that calls nodeadm or writes a NodeConfig, whose labels and taints are not read.
+pub(super) fn refuse_scripts(group: &mut Group, script: &str) {
     const REMEDY: &str = "give the NodeConfig as a part of the user data of type application/node.eks.aws, which is read";
-    let lines = || {
-        let lines = script.lines().map(str::trim);
-        lines.filter(|line| !line.starts_with('#'))
-    };
-    let is_end_of_word =
-        |character: char| character.is_whitespace() || "/,[]'\"`()&;|".contains(character);
-    let calls = |line: &str| {
-        let words: Vec<&str> = line
-            .split(is_end_of_word)
-            .filter(|word| !word.is_empty())
-            .collect();
-        words.windows(2).any(|pair| pair == [PROGRAM, "init"])
-    };
-    let writes = |line: &str| line.contains(API_GROUP) || line.contains("kind: NodeConfig");
-    if lines().any(calls) {
+    let lines = shell::code_lines(script);
+    let words: Vec<(usize, &str)> = lines
+        .iter()
+        .flat_map(|(line, text)| words(text).map(|word| (*line, word)))
+        .collect();
+    let call = words.windows(2).find_map(|pair| match pair {
+        [(line, PROGRAM), (_, "init")] => Some(*line),
+        _ => None,
+    });
+    let is_config = |text: &String| text.contains(API_GROUP) || text.contains("kind: NodeConfig");
+    let write = lines.iter().find(|(_, text)| is_config(text));
+    if let Some(line) = call {
         let remedy = format!(
-            "the instance calls it at boot with the generated NodeConfig, and a second call would override that: take it out, and {REMEDY}"
+            "the instance calls it at boot with the generated NodeConfig, and a second call would override that: take line {line} out, \
+             and {REMEDY}"
         );
         group.refuse(USER_DATA, "nodeadm init", remedy);
-    } else if lines().any(writes) {
+    } else if let Some((line, _)) = write {
         let remedy = format!(
-            "a script writes it on the instance, so its labels, taints and kubelet settings are not read: {REMEDY}"
+            "a script writes it on the instance, so its labels, taints and kubelet settings are not read: take it out in line {line}, \
+             and {REMEDY}"
         );
         group.refuse(USER_DATA, "kind: NodeConfig", remedy);
     }
-    script
 }
 
-/// Decodes a part: Terraform's cloudinit_config, for one, encodes parts.
-fn decoded(part: &Part) -> Option<String> {
-    let is_encoded = part.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("content-transfer-encoding")
-            && value.eq_ignore_ascii_case("base64")
-    });
-    if !is_encoded {
-        return Some(part.content.clone());
-    }
-    let plain: String = part.content.split_whitespace().collect();
-    String::from_utf8(STANDARD.decode(plain).ok()?).ok()
-}
-
-/// The documents of a part, each without settings that are fields now. Documents other than NodeConfigs stay verbatim.
-fn documents(group: &mut Group, text: &str) -> String {
+/// The documents of a part, each without settings that are fields now; empty if no setting is left. Documents other than NodeConfigs stay verbatim.
+pub(super) fn documents(group: &mut Group, text: &str) -> String {
     let documents = match serde_saphyr::from_multiple::<Value>(text) {
         Ok(documents) => documents,
         Err(error) => {
@@ -222,7 +163,7 @@ fn without_taken_flags(group: &mut Group, flags: &[Value]) -> Vec<Value> {
         if rest.len() == words.len() && !(words.is_empty() && flag.is_string()) {
             left.push(flag.clone());
         } else if !rest.is_empty() {
-            let words: Vec<String> = rest.into_iter().map(quoted).collect();
+            let words: Vec<String> = rest.into_iter().map(flag_word).collect();
             left.push(words.join(" ").into());
         }
     }
@@ -230,11 +171,11 @@ fn without_taken_flags(group: &mut Group, flags: &[Value]) -> Vec<Value> {
 }
 
 /// A word as it was before it was split from a text: in quotes only if it has to be.
-fn quoted(word: &str) -> String {
+fn flag_word(word: &str) -> String {
     let is_plain = |character: char| !character.is_whitespace() && !"\"'\\".contains(character);
     match word.chars().all(is_plain) {
         true => word.to_owned(),
-        false => super::group::quoted(word),
+        false => shell_word(word),
     }
 }
 

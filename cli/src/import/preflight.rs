@@ -51,12 +51,13 @@ pub(super) fn run(
 pub(super) fn text(findings: Option<&[Finding]>) -> String {
     let mut text = String::from("\nPre-flight: ");
     match findings {
-        None => text.push_str(
-            "not made; give --manifests or --context to look for what stands in the way.\n",
-        ),
-        Some([]) => text.push_str("nothing stands in the way.\n"),
+        None => text.push_str("not run; give --manifests or --context to check for obstacles.\n"),
+        Some([]) => text.push_str("no obstacles.\n"),
         Some(findings) => {
-            let _ = writeln!(text, "{} found.", findings.len());
+            let _ = match findings.len() {
+                1 => writeln!(text, "1 obstacle."),
+                several => writeln!(text, "{several} obstacles."),
+            };
             text.push_str(&finding::text(findings));
         }
     }

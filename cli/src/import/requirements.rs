@@ -1,6 +1,7 @@
 //! Attribute-based instance selection, as requirements for labels.
 
-use serde_json::{Map, Value};
+use api::names::label;
+use serde_json::{Map, Value, json};
 
 use super::group::Group;
 
@@ -46,6 +47,10 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
             ("VCpuCount", _) => bounds(group, "karpenter.k8s.aws/instance-cpu", value),
             ("MemoryMiB", _) => bounds(group, "karpenter.k8s.aws/instance-memory", value),
             ("TotalLocalStorageGB", _) => bounds(group, LOCAL_NVME, value),
+            ("BaselineEbsBandwidthMbps", _) => bounds(group, label::INSTANCE_EBS_BANDWIDTH, value),
+            ("NetworkBandwidthGbps", _) => {
+                bounds(group, label::INSTANCE_NETWORK_BANDWIDTH, &megabits(value));
+            }
             ("CpuManufacturers", _) => {
                 let values = texts()
                     .into_iter()
@@ -92,7 +97,7 @@ pub(super) fn read(group: &mut Group, attributes: &Value) {
             _ => group.refuse(
                 &format!("InstanceRequirements.{field}"),
                 &value.to_string(),
-                "no label says this of instance types: name the types in Overrides instead",
+                "instance types have no label for it: name the types in Overrides instead",
             ),
         }
     }
@@ -222,6 +227,17 @@ fn bounds(group: &mut Group, key: &str, value: &Value) {
     }
 }
 
+/// Bounds in Gbit/s as bounds in Mbit/s, the unit of the label.
+fn megabits(value: &Value) -> Value {
+    let bound = |field: &str| {
+        value
+            .get(field)
+            .and_then(Value::as_f64)
+            .map(|bound| bound * 1000.0)
+    };
+    json!({ "Min": bound("Min"), "Max": bound("Max") })
+}
+
 /// Converts types, and families as `m5.*`.
 fn types(group: &mut Group, field: &str, patterns: &[String], operator: &str) {
     let (mut families, mut types) = (Vec::new(), Vec::new());
@@ -231,7 +247,7 @@ fn types(group: &mut Group, field: &str, patterns: &[String], operator: &str) {
             Some(family) => families.push(family.to_owned()),
             None if !pattern.contains('*') => types.push(pattern.clone()),
             None => {
-                let remedy = "expected instance types, or families such as m5.*: no requirement says other patterns";
+                let remedy = "expected instance types, or families such as m5.*: no requirement expresses other patterns";
                 group.refuse(&format!("InstanceRequirements.{field}"), pattern, remedy);
             }
         }

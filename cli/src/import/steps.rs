@@ -6,7 +6,8 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::{
-    group::{Group, Member, Source, quoted},
+    group::{Group, Member, Source},
+    names::{object_name, shell_word},
     tags,
 };
 
@@ -17,7 +18,7 @@ pub(super) fn text(groups: &[Group]) -> String {
         return text;
     }
     text.push_str(
-        "\nThe move, one group after the other, with the manifests above saved as nodepools.yaml; `back:` undoes a step.\n",
+        "\nSteps of the migration, for one group after the other, with the manifests above saved as nodepools.yaml; `back:` undoes a step.\n",
     );
     for group in movable {
         for member in &group.members {
@@ -50,8 +51,11 @@ fn steps(group: &Group, member: &Member) -> String {
         Source::Mng => of_managed_node_group(group, member),
     };
     // A tenth, at least one.
-    let nodes = group.unit.nodes(member.desired).unwrap_or_default();
-    let tenth = (nodes.max(1) + 9) / 10;
+    let nodes = group.unit.nodes(member.desired);
+    let tenth = match nodes.filter(|_| group.unit.is_uniform()) {
+        Some(nodes) => ((nodes.max(1) + 9) / 10).to_string(),
+        None => "$(( ($(nodes false | wc -l) + 9) / 10 ))".to_owned(),
+    };
     format!(
         "{name}:
   1. Apply the manifests while the cluster is registered in mode shadow, and compare what would be launched.
@@ -73,7 +77,7 @@ fn steps(group: &Group, member: &Member) -> String {
      back: {grow}
 ",
         name = member.name,
-        object = super::group::object_name(&group.name),
+        object = object_name(&group.name),
     )
 }
 
@@ -81,19 +85,19 @@ const AUTOSCALER: &str =
     "kubectl scale deployment cluster-autoscaler --namespace kube-system --replicas";
 
 fn of_auto_scaling_group(member: &Member) -> Commands {
-    let name = quoted(&member.name);
+    let name = shell_word(&member.name);
     let of_group = |command: &str, rest: &str| {
         format!("aws autoscaling {command} --auto-scaling-group-name {name} {rest}")
     };
     let processes = "--scaling-processes AZRebalance";
-    let mut stop = "Hold the group back.".to_owned();
+    let mut stop = "Stop scaling of the group.".to_owned();
     let mut start: String;
     if let Some((value, propagates)) = &member.autoscaler_tag {
         let tag = json!([{
             "ResourceId": member.name, "ResourceType": "auto-scaling-group", "Key": tags::ENABLED, "Value": value,
             "PropagateAtLaunch": propagates,
         }]);
-        let tag = quoted(&tag.to_string());
+        let tag = shell_word(&tag.to_string());
         let _ = write!(stop, "\n     aws autoscaling delete-tags --tags {tag}");
         start = format!("aws autoscaling create-or-update-tags --tags {tag}\n     ");
     } else {
@@ -140,15 +144,15 @@ fn of_managed_node_group(group: &Group, member: &Member) -> Commands {
     let scale = |least: i64, desired: i64| {
         format!(
             "aws eks update-nodegroup-config --cluster-name {} --nodegroup-name {} --scaling-config minSize={least},desiredSize={desired}",
-            quoted(cluster),
-            quoted(&member.name),
+            shell_word(cluster),
+            shell_word(&member.name),
         )
     };
     Commands {
         nodes: (
             format!(
                 "--selector {} --output name",
-                quoted(&format!("eks.amazonaws.com/nodegroup={}", member.name))
+                shell_word(&format!("eks.amazonaws.com/nodegroup={}", member.name))
             ),
             String::new(),
         ),

@@ -44,7 +44,7 @@ fn node_template(group: &mut Group, about: &str, value: &str) {
         "resources" => {
             if !["cpu", "memory", "ephemeral-storage"].contains(&name) {
                 group.warnings.push(format!(
-                    "resource {name}: {value} of a tag is not imported: a device plugin or a NodeOverlay says so"
+                    "resource {name}: {value} of a tag is not imported: a device plugin or a NodeOverlay declares it"
                 ));
             }
         }
@@ -69,11 +69,11 @@ pub(super) fn label(group: &mut Group, key: &str, value: &str, origin: Origin) {
     use api::names::label;
     if key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/") {
         group.warnings.push(format!(
-            "label {key} is not imported: it is the group's own; change what selects it"
+            "label {key} is not imported: it names the group; change the pods that select it"
         ));
     } else if key == label::CAPACITY_TYPE || key == label::HOSTNAME || key == label::NODE_POOL {
         group.warnings.push(format!(
-            "label {key} is not imported: nodes get it by themselves"
+            "label {key} is not imported: nodes get it automatically"
         ));
     } else if label::is_well_known(key) {
         group.require(key, "In", [value.to_owned()]);
@@ -152,15 +152,21 @@ fn option(group: &mut Group, name: &str, value: &str) {
     match name {
         "scaledownunneededtime" => match api::duration::parse_go_duration(value) {
             Some(_) => {
-                group.disruption.insert("consolidateAfter".to_owned(), value.into());
+                group
+                    .disruption
+                    .insert("consolidateAfter".to_owned(), value.into());
             }
-            None => group.warnings.push(format!("option {name}: {value:?} of a tag is no duration, and is not imported")),
+            None => group.warnings.push(format!(
+                "option {name}: {value:?} of a tag is no duration, and is not imported"
+            )),
         },
         "scaledownutilizationthreshold" if value.parse() == Ok(0.0_f64) => {
-            group.disruption.insert("consolidationPolicy".to_owned(), "WhenEmpty".into());
+            group
+                .disruption
+                .insert("consolidationPolicy".to_owned(), "WhenEmpty".into());
         }
         _ => group.warnings.push(format!(
-            "option {name}: {value} of a tag has no counterpart: nodes go when something cheaper would do"
+            "option {name}: {value} of a tag has no counterpart: nodes are consolidated by cost"
         )),
     }
 }

@@ -1,8 +1,9 @@
 //! Settings of a launch template, as fields of an EC2NodeClass.
 
+use api::names::label;
 use serde_json::{Map, Value, json};
 
-use super::{bootstrap, group::Group, market, requirements};
+use super::{group::Group, market, requirements, user_data};
 use crate::launch_template::Version;
 
 /// Fields without an effect that matters.
@@ -13,11 +14,11 @@ const COSMETIC: &[(&str, &str)] = &[
     ),
     (
         "DisableApiStop",
-        "what runs may be stopped and terminated by Whittle",
+        "Whittle terminates the instances that it launches",
     ),
     (
         "DisableApiTermination",
-        "what runs may be stopped and terminated by Whittle",
+        "Whittle terminates the instances that it launches",
     ),
     (
         "EbsOptimized",
@@ -31,7 +32,7 @@ const COSMETIC: &[(&str, &str)] = &[
         "KeyName",
         "v1 has no SSH keys: use SSM Session Manager, or write the key in userData",
     ),
-    ("MaintenanceOptions", "an instance in trouble is replaced"),
+    ("MaintenanceOptions", "an impaired instance is replaced"),
     (
         "PrivateDnsNameOptions",
         "nodes are known by their provider id",
@@ -71,6 +72,7 @@ pub(super) fn read(group: &mut Group, version: &Version) {
             }
             "InstanceRequirements" => requirements::read(group, value),
             "UserData" => {}
+            _ if is_empty(value) => {}
             "HibernationOptions" if value.get("Configured") != Some(&Value::Bool(true)) => {}
             "EnclaveOptions" => {
                 if value.get("Enabled") == Some(&Value::Bool(true)) {
@@ -88,7 +90,7 @@ pub(super) fn read(group: &mut Group, version: &Version) {
             },
         }
     }
-    bootstrap::read(
+    user_data::read(
         group,
         version.user_data.as_deref().unwrap_or_default(),
         has_family && !data.contains_key("ImageId"),
@@ -145,6 +147,18 @@ fn mappings(group: &mut Group, value: &Value) {
         .insert("blockDeviceMappings".to_owned(), mappings.into());
 }
 
+/// Whether a value is that of an unset field.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::Bool(true) => false,
+    }
+}
+
 /// Reports fields without a counterpart.
 pub(super) fn left_out(
     group: &mut Group,
@@ -152,14 +166,6 @@ pub(super) fn left_out(
     fields: &Map<String, Value>,
     is_read: impl Fn(&str) -> bool,
 ) {
-    let is_empty = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(fields) => fields.is_empty(),
-        Value::Number(number) => number.as_i64() == Some(0),
-        Value::Bool(true) => false,
-    };
     for (field, value) in fields {
         if !is_read(field) && !is_empty(value) {
             group.warnings.push(format!(
@@ -185,7 +191,17 @@ fn security_groups(group: &mut Group, ids: &Value) {
 
 fn interfaces(group: &mut Group, value: &Value) {
     let interfaces: Vec<&Value> = value.as_array().into_iter().flatten().collect();
-    if let [interface] = interfaces.as_slice() {
+    let has_kind = |interface: &&Value| {
+        let kind = interface.get("InterfaceType").and_then(Value::as_str);
+        !["", "interface"].contains(&kind.unwrap_or_default())
+    };
+    if let Some(interface) = interfaces.iter().find(|interface| has_kind(interface)) {
+        group.refuse(
+            "LaunchTemplateData.NetworkInterfaces",
+            &interface.to_string(),
+            "only plain network interfaces are imported: write spec.networkInterfaces of the EC2NodeClass by hand",
+        );
+    } else if let [interface] = interfaces.as_slice() {
         // The only interface of each group is created with these fields.
         let is_read = |field: &str| {
             [
@@ -193,6 +209,7 @@ fn interfaces(group: &mut Group, value: &Value) {
                 "DeleteOnTermination",
                 "DeviceIndex",
                 "Groups",
+                "InterfaceType",
                 "NetworkCardIndex",
             ]
             .contains(&field)
@@ -302,6 +319,8 @@ fn placement(group: &mut Group, value: &Value) {
     for (field, value) in value.as_object().into_iter().flatten() {
         let text = value.as_str().unwrap_or_default();
         match (field.as_str(), text) {
+            ("GroupName" | "GroupId" | "AvailabilityZone", "") => {}
+            ("AvailabilityZone", zone) => group.require(label::ZONE, "In", [zone.to_owned()]),
             ("GroupName", name) => {
                 group.class.insert("placementGroupSelector".to_owned(), json!({ "name": name }));
             }
@@ -313,7 +332,7 @@ fn placement(group: &mut Group, value: &Value) {
             _ => group.refuse(
                 &format!("LaunchTemplateData.Placement.{field}"),
                 &value.to_string(),
-                "only placement groups and dedicated tenancy have a counterpart: keep this group as it is",
+                "only placement groups, zones and dedicated tenancy have a counterpart: keep this group as it is",
             ),
         }
     }

@@ -3,7 +3,7 @@
 use harness::{stderr_of, stdout_of};
 use serde_json::{Value, json};
 
-use crate::{import, import_group};
+use crate::{import, import_group, import_group_with};
 
 const BATCH: [&str; 7] = [
     "asg",
@@ -82,9 +82,12 @@ fn missing_input_is_requested_by_name() {
         ),
         (
             &["asg", "-f", "asg.json", "--name", "nobody"],
-            "look at --name and --cluster",
+            "check --name and --cluster",
         ),
-        (&["asg", "-f", "running.yaml"], "running.yaml is not JSON"),
+        (
+            &["asg", "-f", "running.yaml"],
+            "running.yaml holds no AutoScalingGroups: give what",
+        ),
     ] {
         let output = import(arguments);
         let stderr = stderr_of(&output);
@@ -186,6 +189,47 @@ fn sizes_in_other_units_than_nodes_become_limits_of_that_unit() {
             "{group}: {manifests}"
         );
     }
+    for (group, warning) in [
+        (
+            weighted(["2", "4"]),
+            "a NodePool counts nodes: spec.limits.nodes 3 is MaxSize 5 divided by the least weight 2, and as many nodes of the heaviest \
+             type have 12 units: set spec.limits.cpu or spec.limits.memory",
+        ),
+        (
+            weighted(["2", "2"]),
+            "a NodePool counts nodes: spec.limits.nodes 3 is MaxSize 5 divided by the weight 2; --min-size and --desired-capacity of \
+             step 6 count the group's units, too",
+        ),
+        (
+            by_vcpu("vcpu"),
+            "the group's sizes count vCPUs, and so does spec.limits.cpu; the group launches until MaxSize 5 is reached or exceeded",
+        ),
+        (
+            by_vcpu("memory-mib"),
+            "the group's sizes count MiB of memory, and so does spec.limits.memory;",
+        ),
+    ] {
+        let (_, _, messages) = import_group("", group, &[]);
+        assert!(messages.contains(warning), "{warning}: {messages}");
+    }
+    for (group, count) in [
+        (weighted(["2", "2"]), "head -n 1 |"),
+        (
+            weighted(["2", "4"]),
+            "head -n $(( ($(nodes false | wc -l) + 9) / 10 )) |",
+        ),
+        (
+            by_vcpu("vcpu"),
+            "head -n $(( ($(nodes false | wc -l) + 9) / 10 )) |",
+        ),
+    ] {
+        let (_, _, messages) = import_group("", group, &[]);
+        assert!(messages.contains(count), "{count}: {messages}");
+    }
+    for group in [weighted(["1", "1"]), by_vcpu("units")] {
+        let (_, _, messages) = import_group("", group, &[]);
+        assert!(!messages.contains("the group's sizes count"), "{messages}");
+    }
     let (_, manifests, _) = import_group("", weighted(["2", "2"]), &["--static"]);
     assert!(manifests.contains("  replicas: 2\n"), "{manifests}");
     for group in [weighted(["2", "4"]), by_vcpu("vcpu")] {
@@ -246,5 +290,84 @@ fn group_with_a_restricted_label_is_refused_by_the_label_and_gets_no_steps() {
     assert!(
         !messages.contains("The move") && !messages.contains("is restricted"),
         "{messages}"
+    );
+}
+
+#[test]
+fn bandwidth_of_attributes_becomes_requirements_in_megabits() {
+    let group = of_attributes(json!({
+        "BaselineEbsBandwidthMbps": {"Min": 1000}, "NetworkBandwidthGbps": {"Min": 12.5, "Max": 50},
+    }));
+    let (output, manifests, messages) = import_group("", group, &[]);
+    assert!(output.status.success(), "{messages}");
+    for (key, operator, value) in [
+        ("ebs", "Gte", "1000"),
+        ("network", "Gte", "12500"),
+        ("network", "Lte", "50000"),
+    ] {
+        let requirement = format!(
+            "key: karpenter.k8s.aws/instance-{key}-bandwidth\n        operator: {operator}\n        values:\n        - \"{value}\"\n"
+        );
+        assert!(
+            manifests.contains(&requirement),
+            "{requirement}: {manifests}"
+        );
+    }
+}
+
+#[test]
+fn placement_in_a_zone_becomes_a_requirement() {
+    let data = json!({
+        "Placement": {"AvailabilityZone": "us-east-1a", "GroupName": "", "Tenancy": "default"},
+        "EbsOptimized": false, "LicenseSpecifications": [],
+    });
+    let (output, manifests, messages) = import_group_with(data, json!({}), &[]);
+    assert!(output.status.success(), "{messages}");
+    assert!(
+        manifests.contains("key: topology.kubernetes.io/zone\n        operator: In\n        values:\n        - us-east-1a\n"),
+        "{manifests}"
+    );
+    assert!(!manifests.contains("placementGroup"), "{manifests}");
+    assert!(!messages.contains("EbsOptimized"), "{messages}");
+}
+
+#[test]
+fn network_interface_of_another_kind_is_refused() {
+    let data = json!({"NetworkInterfaces": [{"DeviceIndex": 0, "InterfaceType": "efa"}]});
+    let (output, manifests, messages) = import_group_with(data, json!({}), &[]);
+    assert_eq!((output.status.code(), manifests.as_str()), (Some(1), ""));
+    assert!(
+        messages
+            .contains("only plain network interfaces are imported: write spec.networkInterfaces"),
+        "{messages}"
+    );
+}
+
+#[test]
+fn groups_of_one_object_name_are_refused_and_long_names_are_cut() {
+    let name = |name: String| json!({"AutoScalingGroupName": name});
+    let (_, manifests, messages) = import_group("", name("Web_1.".repeat(20)), &[]);
+    let cut = "web-1.".repeat(10);
+    assert!(
+        manifests.contains(&format!("  name: {cut}web\n")),
+        "{manifests} {messages}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("groups.json");
+    let groups = ["Batch_x", "batch-x"].map(|name| {
+        let group = json!({"nodegroupName": name, "clusterName": "c", "subnets": ["subnet-1"], "nodeRole": "r", "amiType": "AL2023_x86_64_STANDARD"});
+        json!({ "nodegroup": group }).to_string()
+    });
+    // As printed by a command for each group.
+    std::fs::write(&file, groups.join("\n")).unwrap();
+    let output = import(&["mng", "-f", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout_of(&output).contains("name: batch-x"), "{output:?}");
+    let stderr = stderr_of(&output);
+    assert!(
+        stderr.contains(
+            "its objects would be named batch-x, as those of Batch_x: import it alone with --name"
+        ),
+        "{stderr}"
     );
 }

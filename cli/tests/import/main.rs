@@ -180,20 +180,32 @@ fn output_of_every_example_matches_its_golden_file() {
 }
 
 /// Output and messages for an Auto Scaling group with these fields, whose launch template has this user data.
-fn import_group(user_data: &str, fields: Value, arguments: &[&str]) -> (Output, String, String) {
-    let mut group = json!({
+fn import_group(
+    user_data: impl AsRef<[u8]>,
+    fields: Value,
+    arguments: &[&str],
+) -> (Output, String, String) {
+    let data = json!({"UserData": STANDARD.encode(user_data)});
+    import_group_with(data, fields, arguments)
+}
+
+/// Output and messages for an Auto Scaling group with these fields, whose launch template has these, too.
+fn import_group_with(data: Value, fields: Value, arguments: &[&str]) -> (Output, String, String) {
+    let with = |mut value: Value, fields: Value| {
+        if let (Some(value), Value::Object(fields)) = (value.as_object_mut(), fields) {
+            value.extend(fields);
+            value.retain(|_, field| !field.is_null());
+        }
+        value
+    };
+    let group = json!({
         "AutoScalingGroupName": "web", "MinSize": 0, "DesiredCapacity": 4, "MaxSize": 5, "VPCZoneIdentifier": "subnet-1",
         "LaunchTemplate": {"LaunchTemplateName": "web", "Version": "1"},
     });
-    if let (Some(group), Some(fields)) = (group.as_object_mut(), fields.as_object()) {
-        group.extend(fields.clone());
-        group.retain(|_, value| !value.is_null());
-    }
+    let launched = json!({"ImageId": "ami-12345678", "SecurityGroupIds": ["sg-1"]});
     let template = json!({"LaunchTemplateVersions": [{
         "LaunchTemplateName": "web", "LaunchTemplateId": "lt-1", "VersionNumber": 1, "DefaultVersion": true,
-        "LaunchTemplateData": {
-            "ImageId": "ami-12345678", "SecurityGroupIds": ["sg-1"], "UserData": STANDARD.encode(user_data),
-        },
+        "LaunchTemplateData": with(launched, data),
     }]});
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, value: Value| {
@@ -201,7 +213,10 @@ fn import_group(user_data: &str, fields: Value, arguments: &[&str]) -> (Output, 
         std::fs::write(&file, value.to_string()).unwrap();
         file.to_str().unwrap().to_owned()
     };
-    let groups = write("groups.json", json!({"AutoScalingGroups": [group]}));
+    let groups = write(
+        "groups.json",
+        json!({"AutoScalingGroups": [with(group, fields)]}),
+    );
     let templates = write("templates.json", template);
     let mut all = vec![
         "asg",

@@ -104,7 +104,7 @@ fn variables_of_extra_env_that_cannot_be_read_are_refused() {
         ),
         (
             "extraEnv: [{name: AWS_SECRET_ACCESS_KEY, value: wJalrXUtnFEMI}]",
-            "awsSecretAccessKey is ***: keys are not taken over",
+            "awsSecretAccessKey is ***: access keys are not imported",
         ),
         (
             "extraEnv: {CORDON_ONLY: \"true\"}",
@@ -133,11 +133,19 @@ fn files_that_are_no_values_of_the_chart_are_refused_as_a_whole() {
     for (values, refusal) in [
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: aws-node-termination-handler}\nspec: {}",
-            "it is a Deployment, not values of NTH's chart: give what `helm get values",
+            "it is of kind Deployment, not values of NTH's chart: give what `helm get values",
         ),
         (
             "image: x\naws-node-termination-handler: {enableSqsTerminationDraining: true, managedTag: x}",
             "it has the values of NTH's chart below aws-node-termination-handler: give what is below",
+        ),
+        (
+            "addons: {nth: {values: {taintNode: true}}}",
+            "it has the values of NTH's chart below addons.nth.values: give what is below addons.nth.values alone",
+        ),
+        (
+            "nodeTerminationHandler: {enabled: true, managedASGTag: x}",
+            "it has the values of NTH's chart below nodeTerminationHandler: give what is below nodeTerminationHandler alone",
         ),
     ] {
         let (output, manifests, messages) = import_values(values);

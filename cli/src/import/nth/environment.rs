@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Conversion, known, shown};
+use super::{Conversion, options::known, shown};
 
 const LIST: &str = "extraEnv";
 /// Variables that the chart sets from the pod.

@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{Conversion, given};
+use super::{Conversion, values::given};
 
 pub(super) const OPTIONS: &[&str] = &[
     "webhookHeaders",

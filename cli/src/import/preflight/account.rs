@@ -11,9 +11,9 @@ use model::resources::CPU;
 use serde_json::Value;
 
 use crate::{
-    catalogs,
+    aws_output, catalogs,
     finding::{Finding, found},
-    import::group::{Group, quoted},
+    import::{group::Group, names::shell_word},
     objects::Objects,
 };
 
@@ -32,13 +32,13 @@ impl Account {
     pub(super) fn read(files: &[PathBuf]) -> Result<Self> {
         let mut account = Self::default();
         for file in files {
-            let name = file.display();
+            let name = file.display().to_string();
             let text = fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-            let answer: Value =
-                serde_json::from_str(&text).with_context(|| format!("{name} is not JSON"))?;
-            account
-                .add(&answer)
-                .with_context(|| format!("--account {name}"))?;
+            for answer in aws_output::documents(&name, &text)? {
+                account
+                    .add(&answer)
+                    .with_context(|| format!("--account {name}"))?;
+            }
         }
         Ok(account)
     }
@@ -89,14 +89,14 @@ impl Account {
         };
         let lost = objects.of_kind("PersistentVolume").filter(is_lost);
         Finding::new(
-            "volumes in zones where no subnet of the groups is",
+            "volumes in zones without a subnet of the groups",
             lost.map(|volume| {
                 let name = volume.pointer("/metadata/name").and_then(Value::as_str);
                 let zones = pinned(volume).join(", ");
                 format!("PersistentVolume {}: {zones}", name.unwrap_or_default())
             })
             .collect(),
-            "add a subnet of that zone to the EC2NodeClass, or their pods wait forever",
+            "add a subnet of that zone to the EC2NodeClass; without it their pods stay pending",
         )
     }
 
@@ -126,13 +126,13 @@ impl Account {
              \"$(aws iam get-role --role-name \"$role\" --query Role.Arn --output text)\"; done",
             names
                 .iter()
-                .map(|role| quoted(role))
+                .map(|role| shell_word(role))
                 .collect::<Vec<_>>()
                 .join(" "),
-            quoted(cluster),
+            shell_word(cluster),
         );
         Finding::new(
-            "roles of nodes that the cluster does not let in",
+            "roles of nodes without access to the cluster",
             names.iter().map(|role| format!("role {role}")).collect(),
             remedy,
         )
@@ -176,7 +176,7 @@ impl Account {
             }
         }
         Ok(Finding::new(
-            "quotas that the move may exceed",
+            "quotas that the migration may exceed",
             exceeded,
             format!(
                 "move the groups a few nodes at a time, or {}",

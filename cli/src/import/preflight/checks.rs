@@ -43,7 +43,7 @@ fn budgets(objects: &Objects) -> Finding {
         zero("/spec/maxUnavailable") || all || now || equals
     };
     Finding::new(
-        "PodDisruptionBudgets that let no pod go",
+        "PodDisruptionBudgets that allow no disruption",
         objects
             .of_kind("PodDisruptionBudget")
             .filter(blocks)
@@ -118,7 +118,7 @@ fn single_replicas(objects: &Objects) -> Finding {
         .into_iter()
         .flat_map(|kind| objects.of_kind(kind));
     Finding::new(
-        "workloads of one replica, which are away while they move",
+        "workloads of one replica, which are unavailable while they move",
         workloads
             .filter(|workload| replicas(workload) == 1)
             .map(name)
@@ -133,13 +133,13 @@ fn bare(objects: &Objects) -> Finding {
             .is_some()
     };
     Finding::new(
-        "pods that nothing makes again",
+        "pods without a controller, which nothing creates again",
         objects
             .bare_pods()
             .filter(|pod| !is_static(pod))
             .map(name)
             .collect(),
-        "make them by a Deployment or a Job, or annotate them karpenter.sh/do-not-disrupt: \"true\" and move them by hand",
+        "create them by a Deployment or a Job, or annotate them karpenter.sh/do-not-disrupt: \"true\" and move them by hand",
     )
 }
 
@@ -220,22 +220,22 @@ fn asking(objects: &Objects, is_meant: impl Fn(&str) -> bool) -> Vec<String> {
 
 fn gone_labels(objects: &Objects) -> Finding {
     Finding::new(
-        "pods that ask for labels which only the group's nodes have",
+        "pods that select labels of the group's nodes alone",
         asking(objects, |key| {
             key.starts_with("eks.amazonaws.com/") || key.starts_with("alpha.eksctl.io/")
         }),
-        "ask for karpenter.sh/nodepool or a label of the NodePool instead",
+        "select karpenter.sh/nodepool or a label of the NodePool instead",
     )
 }
 
 fn old_labels(objects: &Objects) -> Finding {
     Finding::new(
-        "pods that ask for labels which nodes no longer have",
+        "pods that select labels that nodes no longer have",
         asking(objects, |key| {
             key.starts_with("beta.kubernetes.io/")
                 || key.starts_with("failure-domain.beta.kubernetes.io/")
         }),
-        "ask for the stable keys: kubernetes.io/arch, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/zone",
+        "select the stable keys: kubernetes.io/arch, kubernetes.io/os, node.kubernetes.io/instance-type, topology.kubernetes.io/zone",
     )
 }
 
@@ -254,7 +254,7 @@ fn without_requests(objects: &Objects) -> Finding {
         .into_iter()
         .filter(|(_, template)| silent(template));
     Finding::new(
-        "containers without requests, for which nodes are bought too small",
+        "containers without requests, for which nodes are launched too small",
         found.map(|(name, _)| name).collect(),
         "set requests, or a LimitRange with defaults in the namespace",
     )
