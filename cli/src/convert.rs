@@ -137,6 +137,9 @@ fn convert(sources: Vec<Source>, arguments: &Arguments) -> Outcome {
 /// Converts what a document alone determines. Returns an object that was inline in it.
 fn first_pass(edit: &mut Edit, options: &Options) -> Option<Edit> {
     let (version, kind) = edit.type_of();
+    if !names::versions_of(&kind).is_empty() {
+        leftovers::warn_of_placeholders(edit);
+    }
     match (version.as_str(), kind.as_str()) {
         (names::NODE_POOL_V1BETA1, "NodePool") => node_pool::convert(edit, options.allow_unknown),
         (names::NODE_CLASS_V1BETA1, "EC2NodeClass") => {
@@ -148,7 +151,7 @@ fn first_pass(edit: &mut Edit, options: &Options) -> Option<Edit> {
         (names::PROVISIONER_V1ALPHA5, "Machine") => edit.refuse(
             "kind",
             "Machine",
-            "Machines are made by machine: leave them out, the NodePool makes NodeClaims",
+            "Machines are generated: leave them out, the NodePool creates NodeClaims",
         ),
         (_, kind) if !names::is_known(kind, &version) => {
             let remedy = match names::versions_of(kind).is_empty() {
@@ -166,6 +169,13 @@ fn first_pass(edit: &mut Edit, options: &Options) -> Option<Edit> {
         (names::NODE_POOL_V1, "NodePool") | (names::NODE_CLASS_V1, "EC2NodeClass") => {
             leftovers::clean(edit);
             admission::check(edit);
+        }
+        ("", "") => {
+            edit.warn(
+                "it has neither apiVersion nor kind, and is copied unchanged: give objects of Kubernetes, such as what `helm template` \
+                 or `kubectl get -o yaml` prints",
+            );
+            leftovers::warn_of_old_names(edit);
         }
         _ if settings::is_settings(edit) => settings::convert(edit),
         _ => workload::convert(edit),

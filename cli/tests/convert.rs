@@ -176,7 +176,7 @@ spec: {provider: {instanceProfile: nodes, subnetSelector: {a: b}, securityGroupS
     );
     assert!(
         converted.contains(
-            "  # whittle: was spec.instanceProfile: nodes; --role says so\n  role: nodes-role\n"
+            "  # whittle: was spec.instanceProfile: nodes; set by --role\n  role: nodes-role\n"
         ),
         "{converted}"
     );
@@ -390,4 +390,65 @@ fn restricted_label_is_named() {
         "{messages}"
     );
     assert!(!messages.contains("is restricted"), "{messages}");
+}
+
+#[test]
+fn text_that_is_no_object_of_kubernetes_is_copied_with_a_warning() {
+    for input in [
+        "resource:\n  kubernetes_manifest: {pool: {manifest: {kind: NodePool}}}\n",
+        "- apiVersion: karpenter.sh/v1beta1\n  kind: NodePool\n",
+    ] {
+        let output = convert(input, &[]);
+        assert_eq!(stdout_of(&output), input);
+        let stderr = stderr_of(&output);
+        assert!(
+            stderr.contains("standard input, document 1: warning: it has neither apiVersion nor kind, and is copied unchanged"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn placeholders_of_templates_are_reported() {
+    let pool = |name: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: \"{name}\"}}\nspec:\n  template:\n    spec:\n      \
+             nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}\n      requirements: []\n"
+        )
+    };
+    for placeholder in ["{{ .Values.name }}", "${name}"] {
+        let stderr = stderr_of(&convert(&pool(placeholder), &[]));
+        let warning = format!("placeholders of a template, such as {placeholder}, are kept");
+        assert!(stderr.contains(&warning), "{stderr}");
+    }
+    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n  role: r\n  \
+                 userData: \"echo ${HOME}\"\n  amiSelectorTerms: [{alias: al2023@latest}]\n  subnetSelectorTerms: [{id: subnet-1}]\n  \
+                 securityGroupSelectorTerms: [{id: sg-1}]\n";
+    for input in [&pool("a"), class] {
+        assert_eq!(stderr_of(&convert(input, &[])), "", "{input}");
+    }
+}
+
+#[test]
+fn old_versions_in_other_objects_are_reported() {
+    let input = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {pool: \"apiVersion: karpenter.sh/v1beta1\"}\n";
+    let output = convert(input, &[]);
+    assert_eq!(stdout_of(&output), input);
+    let stderr = stderr_of(&output);
+    assert!(
+        stderr.contains("data.pool names karpenter.sh/v1beta1, which is karpenter.sh/v1 in v1 and is not converted here"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn unknown_field_of_an_inline_provider_is_refused_once() {
+    let input = "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: a}\nspec:\n  provider: {launchTemplateName: x, \
+                 subnetSelector: {a: b}, securityGroupSelector: {a: b}, instanceProfile: p}\n";
+    let stderr = stderr_of(&convert(input, &[]));
+    assert_eq!(
+        stderr.matches("spec.provider.launchTemplateName").count(),
+        1,
+        "{stderr}"
+    );
 }

@@ -80,7 +80,7 @@ fn refuse_double_taints(edit: &mut Edit) {
                 let (key, effect) = id;
                 let values = format!("{key}={value}:{effect}");
                 let remedy = match other == value {
-                    true => "it stands there twice: remove one".to_owned(),
+                    true => "it is listed twice: remove one".to_owned(),
                     false => format!(
                         "{key}={other}:{effect} is there, too, and a node has one of them: remove one"
                     ),

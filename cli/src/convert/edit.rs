@@ -104,7 +104,10 @@ impl Edit {
     pub(crate) fn name(&self) -> String {
         let (_, kind) = self.type_of();
         let name = self.text_at("/metadata/name").unwrap_or_default();
-        format!("{kind}/{name} ({})", self.place)
+        match (kind.as_str(), name) {
+            ("", "") => self.place.clone(),
+            (kind, name) => format!("{kind}/{name} ({})", self.place),
+        }
     }
 
     pub(crate) fn type_of(&self) -> (String, String) {
@@ -182,7 +185,9 @@ impl Edit {
             value: value.to_owned(),
             remedy: remedy.into(),
         };
-        self.refusals.push(refusal);
+        if !self.refusals.contains(&refusal) {
+            self.refusals.push(refusal);
+        }
     }
 
     /// Drops fields that belong to the object on its API server, or are computed again (docs/spec/migrate.md#converters,

@@ -22,8 +22,12 @@ pub(super) fn clean(edit: &mut Edit) {
     }
 }
 
-/// Names of annotations and labels of pods, and their names in v1.
-const OLD_NAMES: [(&str, &str); 3] = [
+/// Names of annotations and labels of pods, and of versions, and their names in v1.
+const OLD_NAMES: [(&str, &str); 7] = [
+    (names::NODE_POOL_V1BETA1, names::NODE_POOL_V1),
+    (names::PROVISIONER_V1ALPHA5, names::NODE_POOL_V1),
+    (names::NODE_CLASS_V1BETA1, names::NODE_CLASS_V1),
+    (names::NODE_TEMPLATE_V1ALPHA1, names::NODE_CLASS_V1),
     (names::DO_NOT_EVICT, names::DO_NOT_DISRUPT),
     (names::DO_NOT_CONSOLIDATE, names::DO_NOT_DISRUPT),
     (names::PROVISIONER_NAME, names::NODE_POOL_LABEL),
@@ -37,6 +41,27 @@ pub(super) fn warn_of_old_names(edit: &mut Edit) {
         edit.warn(format!(
             "{} names {old}, which is {new} in v1 and is not converted here: change it by hand",
             shown(&field)
+        ));
+    }
+}
+
+/// Warns of placeholders of a template, which a valid document may have in quotes. User data may have its own.
+pub(super) fn warn_of_placeholders(edit: &mut Edit) {
+    let mut text = edit.object.clone();
+    if let Some(spec) = text.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        spec.remove("userData");
+    }
+    let text = text.to_string();
+    let placeholder = [("{{", "}}"), ("${", "}")]
+        .iter()
+        .find_map(|(open, close)| {
+            let (_, after) = text.split_once(open)?;
+            let (name, _) = after.split_once(close)?;
+            Some(format!("{open}{name}{close}"))
+        });
+    if let Some(placeholder) = placeholder {
+        edit.warn(format!(
+            "placeholders of a template, such as {placeholder}, are kept: render the template first, or check the fields that have them"
         ));
     }
 }

@@ -171,7 +171,7 @@ fn profile(edit: &mut Edit, options: &Options) {
         let was = own.map_or_else(String::new, |own| {
             format!("was spec.instanceProfile: {own}; ")
         });
-        edit.comment("/spec/role", format!("{was}--role says so"));
+        edit.comment("/spec/role", format!("{was}set by --role"));
     } else if own.is_some() {
         edit.comment(
             PROFILE,

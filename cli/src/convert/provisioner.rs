@@ -167,7 +167,7 @@ fn kubelet(edit: &mut Edit, old: &Value, runtime: Option<&Value>, options: &Opti
         kubelet.insert("maxPods".to_owned(), 110.into());
         edit.comment(
             "/spec/template/spec",
-            "setting aws.enableENILimitedPodDensity was false: maxPods 110 says so in the EC2NodeClass",
+            "setting aws.enableENILimitedPodDensity was false: it is maxPods 110 in the EC2NodeClass",
         );
     }
     if !kubelet.is_empty() {
@@ -244,8 +244,7 @@ fn expiry(edit: &mut Edit, old: &Value) {
             );
         }
         Some(0) => {
-            let remedy =
-                "nodes would expire as they are born: remove it, or say how old they may become";
+            let remedy = "nodes would expire at once: remove it, or set a lifetime above 0";
             edit.refuse(OLD, "0", remedy);
         }
         Some(_) | None => edit.refuse(OLD, &ttl.to_string(), "expected a number of seconds from 1"),
@@ -299,7 +298,7 @@ fn node_class(edit: &mut Edit, old: &Value, options: &Options) -> Option<Edit> {
         }
         (None, None) => {
             let remedy =
-                "expected the name of an AWSNodeTemplate, which says what machines nodes are";
+                "expected the name of an AWSNodeTemplate, which selects the nodes' instances";
             edit.refuse("/spec/providerRef", "", remedy);
             None
         }

@@ -124,7 +124,7 @@ fn special(edit: &mut Edit, key: &str, value: &str) {
             )),
             Err(_) => edit.refuse(&place(key), value, "expected a JSON object of texts"),
         },
-        ("aws.enablePodENI", _) => edit.warn(format!("{key} is not needed any more: pods say it themselves")),
+        ("aws.enablePodENI", _) => edit.warn(format!("{key} is not needed any more: pods request it")),
         ("featureGates.driftEnabled", _) => edit.refuse(
             &place(key),
             value,

@@ -73,7 +73,7 @@ pub(super) fn add(edit: &mut Edit, labels: Option<&Value>) {
         edit.push(REQUIREMENTS, default);
         edit.comment(
             &format!("{REQUIREMENTS}/{number}"),
-            "was implied: v1alpha5 added it where nothing was said; --ignore-defaults leaves it out",
+            "was implied: v1alpha5 added it by default; --ignore-defaults leaves it out",
         );
     }
 }
