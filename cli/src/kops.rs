@@ -110,7 +110,7 @@ fn convert(
                     "InstanceGroup" => groups.push(edit),
                     _ => outcome.warn(
                         edit.name(),
-                        "passed over: neither a Cluster nor an InstanceGroup".to_owned(),
+                        "skipped: neither a Cluster nor an InstanceGroup".to_owned(),
                     ),
                 }
             }
@@ -144,7 +144,7 @@ fn convert(
         if !group::is_karpenters(&edit) {
             outcome.warn(
                 edit.name(),
-                "passed over: its manager is not Karpenter".to_owned(),
+                "skipped: its manager is not Karpenter".to_owned(),
             );
             continue;
         }
@@ -173,8 +173,8 @@ fn convert(
     outcome.warn(
         format!("Cluster/{}", cluster.name),
         format!(
-            "save the output as nodes.yaml and apply it with `kubectl apply --prune -l {}={},{}={} -f nodes.yaml`, which removes what a \
-             group that is gone left and touches nothing that kOps made itself",
+            "save the output as nodes.yaml and apply it with `kubectl apply --prune -l {}={},{}={} -f nodes.yaml`, which removes the objects of deleted \
+             groups and no object of kOps",
             fields::MANAGED_BY.0,
             fields::MANAGED_BY.1,
             fields::CLUSTER_LABEL,

@@ -325,3 +325,35 @@ fn fields_that_kops_drops_depending_on_others_are_reported() {
         );
     }
 }
+
+#[test]
+fn kubelet_settings_of_the_cluster_that_planning_lacks_are_reported() {
+    let with = |spec: &str| {
+        group("", spec).replace(
+            "  cloudProvider: aws\n",
+            "  cloudProvider: aws\n  kubelet: {maxPods: 40, kubeReserved: {cpu: 100m}, cpuCFSQuota: false}\n",
+        )
+    };
+    let output = convert(&with(", kubelet: {maxPods: 30}"), &[SCRIPT], &COMPLETE);
+    let stderr = stderr_of(&output);
+    assert!(output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains("spec.kubelet.kubeReserved {\"cpu\":\"100m\"} of the Cluster reaches nodes by nodeup alone"),
+        "{stderr}"
+    );
+    assert!(
+        !stderr.contains("spec.kubelet.maxPods 40") && !stderr.contains("cpuCFSQuota"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn taint_without_an_effect_is_refused_with_its_remedy() {
+    let output = convert(&group("", ", taints: [spot]"), &[SCRIPT], &COMPLETE);
+    let stderr = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr.contains("spec.taints.0 is spot: Karpenter's taints have an effect: write it, such as spot:NoSchedule"),
+        "{stderr}"
+    );
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::group::texts_by_name;
+use super::{fields, group::texts_by_name};
 use crate::convert::edit::Edit;
 
 pub(super) struct Cluster {
@@ -13,6 +13,8 @@ pub(super) struct Cluster {
     pub(super) subnets: BTreeMap<String, String>,
     pub(super) kubelet_labels: Map<String, Value>,
     pub(super) cloud_labels: Map<String, Value>,
+    /// Kubelet settings that planning needs.
+    pub(super) kubelet: Map<String, Value>,
     /// `None` is the default, in which static capacity is on.
     pub(super) feature_gates: Option<String>,
 }
@@ -30,7 +32,15 @@ impl Cluster {
             let part = |name: &str| Some(subnet.get(name)?.as_str()?.to_owned());
             Some((part("name")?, part("type").unwrap_or_default()))
         };
+        let kubelet = edit.get("/spec/kubelet").and_then(Value::as_object);
+        let kubelet = kubelet
+            .into_iter()
+            .flatten()
+            .filter(|(field, value)| fields::KUBELET.contains(&field.as_str()) && !value.is_null());
         Self {
+            kubelet: kubelet
+                .map(|(field, value)| (field.clone(), value.clone()))
+                .collect(),
             name: edit
                 .text_at("/metadata/name")
                 .unwrap_or_default()

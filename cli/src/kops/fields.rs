@@ -86,7 +86,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ),
     (
         "capacityRebalance",
-        "the NodePool's annotation whittle.sh/rebalance says what becomes of recommendations to rebalance",
+        "the NodePool's annotation whittle.sh/rebalance sets the reaction to recommendations to rebalance",
     ),
     ("compressUserData", ""),
     (
@@ -95,7 +95,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ),
     (
         "detailedInstanceMonitoring",
-        "spec.detailedMonitoring of the EC2NodeClass says the same",
+        "set spec.detailedMonitoring of the EC2NodeClass",
     ),
     (
         "externalLoadBalancers",
@@ -106,7 +106,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("instanceInterruptionBehavior", ""),
     (
         "instanceMetadata",
-        "spec.metadataOptions of the EC2NodeClass says the same",
+        "set spec.metadataOptions of the EC2NodeClass",
     ),
     (
         "instanceProtection",
@@ -114,7 +114,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ),
     (
         "maxInstanceLifetime",
-        "spec.template.spec.expireAfter of the NodePool says the same",
+        "set spec.template.spec.expireAfter of the NodePool",
     ),
     ("mixedInstancesPolicy/onDemandAllocationStrategy", ""),
     ("mixedInstancesPolicy/onDemandBase", ""),
@@ -130,7 +130,7 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ("suspendProcesses", ""),
     (
         "tenancy",
-        "a requirement for karpenter.k8s.aws/instance-tenancy says the same",
+        "add a requirement for karpenter.k8s.aws/instance-tenancy to the NodePool",
     ),
     (
         "volumeMounts",
@@ -138,9 +138,9 @@ pub(super) const IGNORED: &[(&str, &str)] = &[
     ),
     (
         "volumes",
-        "spec.blockDeviceMappings of the EC2NodeClass says the same",
+        "add them to spec.blockDeviceMappings of the EC2NodeClass",
     ),
-    ("warmPool", "a CapacityBuffer keeps room free"),
+    ("warmPool", "a CapacityBuffer reserves capacity"),
     ("zones", "the group's subnets decide its zones"),
 ];
 pub(super) const KUBELET: &[&str] = &["kubeReserved", "maxPods", "systemReserved"];

@@ -121,7 +121,7 @@ fn unknown(edit: &mut Edit, allow: bool) {
         .cloned()
         .collect();
     for key in unknown.iter().filter(|_| !allow) {
-        let remedy = "kOps has no such field: correct it, or pass over it with --allow-unknown";
+        let remedy = "kOps has no such field: correct it, or skip it with --allow-unknown";
         edit.refuse(&format!("/spec/{}", escaped(key)), "", remedy);
     }
 }
@@ -170,7 +170,7 @@ fn taints(edit: &mut Edit) -> Vec<Value> {
             None => edit.refuse(
                 &field,
                 &text,
-                "expected <key>=<value>:<effect>, <key>:<effect> or <key>",
+                "expected <key>=<value>:<effect> or <key>:<effect>",
             ),
             Some((key, _, effect)) if !seen.insert((key, effect)) => {
                 edit.refuse(
@@ -179,6 +179,11 @@ fn taints(edit: &mut Edit) -> Vec<Value> {
                     "each key and effect may stand once: remove one",
                 );
             }
+            Some((_, _, "")) => edit.refuse(
+                &field,
+                &text,
+                format!("Karpenter's taints have an effect: write it, such as {text}:NoSchedule"),
+            ),
             Some((key, value, effect)) => {
                 let mut taint = Map::new();
                 taint.insert("key".to_owned(), key.into());

@@ -68,7 +68,7 @@ pub(super) fn convert(
         }
         None => {
             let remedy = format!(
-                "the script that makes machines nodes is in the state store: give --user-data {name}=<file> with \
+                "the script that joins instances to the cluster is in the state store: give --user-data {name}=<file> with \
                  igconfig/node/{name}/nodeupscript.sh, or --launch-template with a template {name}.{}",
                 cluster.name
             );
@@ -114,6 +114,14 @@ pub(super) fn convert(
         .chain(address_remark(edit, cluster))
     {
         class.warn(text);
+    }
+    for (field, value) in &cluster.kubelet {
+        if edit.get(&format!("/spec/kubelet/{field}")).is_none() {
+            class.warn(format!(
+                "spec.kubelet.{field} {value} of the Cluster reaches nodes by nodeup alone, as in kOps: set it in the InstanceGroup, \
+                 too, and planning knows of it"
+            ));
+        }
     }
     let others = edit.get("/spec/kubelet").and_then(Value::as_object);
     for field in others.into_iter().flat_map(Map::keys) {

@@ -127,7 +127,7 @@ fn purchase_remarks(edit: &Edit) -> Vec<String> {
     };
     report(
         "maxPrice",
-        "makes nodes spot, as in kOps, and bounds no price: spot costs what it costs, at most the on-demand price",
+        "makes nodes spot, as in kOps, and bounds no price: spot instances are launched at the current price, at most the on-demand price",
     );
     report(
         "spotDurationInMinutes",
