@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 use model::snapshot::Settings;
+use tokio::task::JoinSet;
 
 use self::{document::Source, hub::Hub, recorded::Recorded, server::Server, watch::Watch};
 use crate::{
@@ -32,19 +33,19 @@ const DEMO_INTERVAL: Duration = Duration::from_millis(300);
 #[derive(Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub(crate) struct Arguments {
-    /// Show the running cluster of this kubeconfig context, read-only
+    /// Show the running cluster of this kubeconfig context, read-only; repeat it for several clusters
     #[arg(long, group = "what")]
-    context: Option<String>,
-    /// Show the journal of this registered cluster
+    context: Vec<String>,
+    /// Show the journal of this registered cluster; repeat it for several clusters
     #[arg(long, group = "what", value_name = "CLUSTER")]
-    journal: Option<String>,
+    journal: Vec<String>,
     /// Show the simulated account and cluster of `whittle demo` while the demo runs
     #[arg(long, group = "what")]
     demo: bool,
     #[command(flatten)]
     from: Origin,
     /// Start of the journal to show: a time such as 2026-08-22T12:00:00Z, or an age such as 7d or 2h30m
-    #[arg(long, default_value = "1h", value_parser = moment::parse)]
+    #[arg(long, default_value = "25h", value_parser = moment::parse)]
     since: Moment,
     /// End of the journal to show, a time or an age such as 2h30m; without it, follow new records
     #[arg(long, value_parser = moment::parse)]
@@ -69,42 +70,57 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn dashboard(arguments: &Arguments) -> Result<()> {
     let settings = arguments.planning.settings()?;
     let server = Server::bind(arguments.port).await?;
-    if let Some(context) = &arguments.context {
-        let watch = of_context(context, &arguments.catalog, settings).await?;
-        let hub = hub("context", context, moment::now());
-        serve(server, &hub, watch.run(Arc::clone(&hub))).await
-    } else if let Some(cluster) = &arguments.journal {
+    let mut observers = Observers::default();
+    if !arguments.context.is_empty() {
+        for context in &arguments.context {
+            let watch = of_context(context, &arguments.catalog, settings.clone()).await?;
+            let hub = observers.hub("context", context, moment::now());
+            observers.tasks.spawn(watch.run(hub));
+        }
+        serve(server, observers).await
+    } else if !arguments.journal.is_empty() {
         let planning = &arguments.planning;
         planning.refuse("a journal contains decisions by the settings of their time")?;
         let catalog = &arguments.catalog;
         catalog.refuse("a journal has the instance types of then")?;
-        let recorded = of_journal(arguments, cluster).await?;
-        let hub = hub("journal", cluster, moment::now());
-        serve(server, &hub, recorded.run(Arc::clone(&hub))).await
+        for cluster in &arguments.journal {
+            let recorded = of_journal(arguments, cluster).await?;
+            let hub = observers.hub("journal", cluster, moment::now());
+            observers.tasks.spawn(recorded.run(hub));
+        }
+        serve(server, observers).await
     } else {
         let demo_source = DemoSource::open().await?;
-        let hub = hub(
-            "demo",
-            "a simulated account and cluster",
-            demo_source.clock().now(),
-        );
+        let now = demo_source.clock().now();
+        let hub = observers.hub("demo", "a simulated account and cluster", now);
         let watch = of_demo(&demo_source, &arguments.catalog, settings)?;
-        let looking = watch.run(Arc::clone(&hub));
-        let playing = Box::pin(demo_source.play(Arc::clone(&hub)));
+        observers.tasks.spawn(watch.run(Arc::clone(&hub)));
+        let playing = Box::pin(demo_source.play(hub));
         tokio::select! {
-            served = serve(server, &hub, looking) => served,
+            served = serve(server, observers) => served,
             played = playing => played,
         }
     }
 }
 
-fn hub(kind: &'static str, name: &str, at: Timestamp) -> Arc<Hub> {
-    let name = name.to_owned();
-    Arc::new(Hub::new(Source { kind, name }, at))
+/// The observed clusters: the state of each, and the task that updates it.
+#[derive(Default)]
+struct Observers {
+    hubs: Vec<Arc<Hub>>,
+    tasks: JoinSet<()>,
+}
+
+impl Observers {
+    fn hub(&mut self, kind: &'static str, name: &str, at: Timestamp) -> Arc<Hub> {
+        let name = name.to_owned();
+        let hub = Arc::new(Hub::new(Source { kind, name }, at));
+        self.hubs.push(Arc::clone(&hub));
+        hub
+    }
 }
 
 /// Serves the page until it is interrupted.
-async fn serve(server: Server, hub: &Arc<Hub>, looking: impl Future<Output = ()>) -> Result<()> {
+async fn serve(server: Server, mut observers: Observers) -> Result<()> {
     let address = server.address();
     {
         let mut out = std::io::stdout().lock();
@@ -112,8 +128,8 @@ async fn serve(server: Server, hub: &Arc<Hub>, looking: impl Future<Output = ()>
         out.flush()?;
     }
     tokio::select! {
-        served = server.serve(Arc::clone(hub)) => served,
-        () = looking => Ok(()),
+        served = server.serve(observers.hubs) => served,
+        Some(Err(ended)) = observers.tasks.join_next() => Err(ended).context("an observation ended"),
         interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for Ctrl-C"),
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::ClusterName;
 use turns::Report;
 
-use super::{INTERVAL, decisions, hub::Hub, watch};
+use super::{INTERVAL, decisions, document, hub::Hub, watch};
 use crate::{
     journal::{follow::Follow, source::Source},
     moment,
@@ -33,7 +33,7 @@ impl Recorded {
         let mut follow = Follow::since(self.since);
         loop {
             match Box::pin(self.observe(&hub, &mut follow)).await {
-                Ok(()) if self.until.is_some() => return std::future::pending().await,
+                Ok(()) if self.until.is_some() => return,
                 Ok(()) => {}
                 Err(error) => hub.report_problems(vec![format!("{error:#}; it is tried again")]),
             }
@@ -52,7 +52,6 @@ impl Recorded {
                 Err(error) => problems.push(format!("{:#}", anyhow::Error::from(error))),
             }
         }
-        hub.decided(reports.iter().flat_map(decisions::of_report).collect());
         let with_sight: Vec<&Report> = reports
             .iter()
             .filter(|report| report.snapshot.is_some())
@@ -61,17 +60,31 @@ impl Recorded {
         // The newest record is always included.
         let mut shown: Vec<&Report> = with_sight.into_iter().rev().step_by(every).collect();
         shown.reverse();
+        let newest = shown.last().map(|report| report.at);
         for report in shown {
-            match self.source.snapshot(report).await {
-                Ok(snapshot) => {
-                    let observation = tokio::task::spawn_blocking(move || {
-                        watch::observe_snapshot(&snapshot, Vec::new())
-                    });
-                    hub.show(observation.await.context("planning ended early")?);
+            let snapshot = match self.source.snapshot(report).await {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    problems.push(format!("{error:#}"));
+                    continue;
                 }
-                Err(error) => problems.push(format!("{error:#}")),
+            };
+            if Some(report.at) != newest {
+                hub.show_cost(snapshot.now, &document::nodes(&snapshot));
+                continue;
             }
+            let observation =
+                tokio::task::spawn_blocking(move || watch::observe_snapshot(&snapshot, Vec::new()));
+            hub.show(observation.await.context("planning ended early")?);
         }
+        let end = match self.until {
+            Some(_) => reports.iter().map(|report| report.at).max(),
+            None => Some(until),
+        };
+        if let Some(end) = end {
+            hub.observed_until(end);
+        }
+        hub.decided(reports.iter().flat_map(decisions::of_report).collect());
         if !problems.is_empty() {
             let more = problems.len().saturating_sub(PROBLEMS_MAX);
             problems.truncate(PROBLEMS_MAX);

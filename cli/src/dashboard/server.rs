@@ -22,13 +22,22 @@ use super::hub::Hub;
 const FILES: &[(&str, &str, &str)] = &[
     ("index.html", HTML, include_str!("page/index.html")),
     ("style.css", "text/css", include_str!("page/style.css")),
+    ("parts.css", "text/css", include_str!("page/parts.css")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
-    ("main.js", JS, include_str!("page/main.js")),
+    ("attention.js", JS, include_str!("page/attention.js")),
+    ("boxes.js", JS, include_str!("page/boxes.js")),
+    ("cells.js", JS, include_str!("page/cells.js")),
+    ("clusters.js", JS, include_str!("page/clusters.js")),
     ("costs.js", JS, include_str!("page/costs.js")),
+    ("decisions.js", JS, include_str!("page/decisions.js")),
     ("details.js", JS, include_str!("page/details.js")),
-    ("lists.js", JS, include_str!("page/lists.js")),
-    ("nodes.js", JS, include_str!("page/nodes.js")),
+    ("filters.js", JS, include_str!("page/filters.js")),
+    ("main.js", JS, include_str!("page/main.js")),
+    ("overview.js", JS, include_str!("page/overview.js")),
+    ("pending.js", JS, include_str!("page/pending.js")),
+    ("states.js", JS, include_str!("page/states.js")),
     ("theme.js", JS, include_str!("page/theme.js")),
+    ("totals.js", JS, include_str!("page/totals.js")),
     ("words.js", JS, include_str!("page/words.js")),
 ];
 const HTML: &str = "text/html; charset=utf-8";
@@ -53,7 +62,8 @@ pub(super) struct Server {
 }
 
 struct Shared {
-    hub: Arc<Hub>,
+    /// One per cluster.
+    hubs: Vec<Arc<Hub>>,
     token: String,
     hosts: [String; 2],
 }
@@ -81,10 +91,10 @@ impl Server {
         format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
     }
 
-    pub(super) async fn serve(self, hub: Arc<Hub>) -> Result<()> {
+    pub(super) async fn serve(self, hubs: Vec<Arc<Hub>>) -> Result<()> {
         let port = self.port;
         let shared = Arc::new(Shared {
-            hub,
+            hubs,
             token: self.token,
             hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
         });
@@ -92,6 +102,7 @@ impl Server {
             .route("/", get(async || file(Path("index.html".to_owned())).await))
             .route("/{file}", get(file))
             .route("/api/state", get(state))
+            .route("/api/clusters", get(clusters))
             .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
             .with_state(shared);
         let served = axum::serve(self.listener, router).await;
@@ -126,29 +137,64 @@ async fn file(Path(name): Path<String>) -> Response {
 }
 
 #[derive(Deserialize)]
-struct After {
+struct Wanted {
+    /// Index of the cluster in the answer of `/api/clusters`.
+    #[serde(default)]
+    cluster: usize,
     /// The revision that the client has.
     after: Option<i64>,
 }
 
+/// Header of the time up to which the state holds: it passes without a new revision.
+const OBSERVED_AT: &str = "x-whittle-observed-at";
+
 async fn state(
     State(shared): State<Arc<Shared>>,
-    Query(After { after }): Query<After>,
+    Query(Wanted { cluster, after }): Query<Wanted>,
     headers: HeaderMap,
 ) -> Response {
-    let token = headers.get("x-whittle-token");
-    if token.is_none_or(|token| token != shared.token.as_str()) {
-        let why = "open the whole address that `whittle dashboard` printed: its token is missing or of another run";
-        return (StatusCode::FORBIDDEN, why).into_response();
+    if let Some(refusal) = shared.refuse(&headers) {
+        return refusal;
     }
+    let Some(hub) = shared.hubs.get(cluster) else {
+        return (StatusCode::NOT_FOUND, "there is no such cluster\n").into_response();
+    };
     let known = after.and_then(|after| u64::try_from(after).ok());
-    match shared.hub.after(known) {
-        Ok(Some(text)) => (
-            [(header::CONTENT_TYPE, "application/json")],
-            text.to_string(),
-        )
-            .into_response(),
-        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+    match hub.after(known) {
+        Ok(answer) => {
+            let observed_at = [(OBSERVED_AT, answer.observed_at.to_string())];
+            match answer.text {
+                Some(text) => (observed_at, json(text.to_string())).into_response(),
+                None => (observed_at, StatusCode::NO_CONTENT).into_response(),
+            }
+        }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// A row for each cluster.
+async fn clusters(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if let Some(refusal) = shared.refuse(&headers) {
+        return refusal;
+    }
+    let summaries: Vec<_> = shared.hubs.iter().map(|hub| hub.summary()).collect();
+    match serde_json::to_string(&summaries) {
+        Ok(text) => json(text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn json(text: String) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], text)
+}
+
+impl Shared {
+    /// The answer to requests without the token.
+    fn refuse(&self, headers: &HeaderMap) -> Option<Response> {
+        let token = headers.get("x-whittle-token");
+        token.is_none_or(|token| token != self.token.as_str()).then(|| {
+            let why = "open the whole address that `whittle dashboard` printed: its token is missing or of another run";
+            (StatusCode::FORBIDDEN, why).into_response()
+        })
     }
 }

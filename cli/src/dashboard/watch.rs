@@ -8,7 +8,7 @@ use model::{Plan, Snapshot, snapshot::Settings};
 use serde_json::Value;
 
 use super::{
-    decisions,
+    decisions::observed,
     document::{self, Decision},
     hub::{Hub, Observation},
 };
@@ -21,7 +21,7 @@ pub(super) struct Watch {
     pub(super) clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// Interval between observations.
     pub(super) pause: Duration,
-    /// Whether events of the cluster are shown as decisions.
+    /// Whether decisions are read from NodeClaims and events of the cluster.
     pub(super) reads_events: bool,
 }
 
@@ -44,7 +44,7 @@ impl Watch {
         let mut snapshot = cluster::empty(at, self.settings.clone());
         let notes = self.live.observe(&mut snapshot).await?;
         let decisions = match self.reads_events {
-            true => self.events().await?,
+            true => observed::decisions(&snapshot, &self.events().await?),
             false => Vec::new(),
         };
         // Planning may take a second with thousands of pending pods.
@@ -54,7 +54,7 @@ impl Watch {
     }
 
     /// Events of Whittle, or of a Karpenter beside it.
-    async fn events(&self) -> Result<Vec<Decision>> {
+    async fn events(&self) -> Result<Vec<Value>> {
         let mut collected = Vec::new();
         for component in ["whittle", "karpenter"] {
             let path = format!("/api/v1/events?limit=500&fieldSelector=source%3D{component}");
@@ -62,9 +62,8 @@ impl Watch {
             let answer: Result<Value, _> = self.client.request(request).await;
             let answer = answer.with_context(|| format!("cannot read {path}"))?;
             let events = answer.get("items").and_then(Value::as_array);
-            collected.extend(events.into_iter().flatten().filter_map(decisions::of_event));
+            collected.extend(events.into_iter().flatten().cloned());
         }
-        collected.sort();
         Ok(collected)
     }
 }
@@ -77,6 +76,7 @@ pub(super) fn observe_snapshot(snapshot: &Snapshot, notes: Vec<String>) -> Obser
     };
     Observation {
         at: snapshot.now,
+        pools: document::pools(snapshot, &plan),
         nodes: document::nodes(snapshot),
         pending: document::pending(snapshot, &plan),
         notes,

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     catalogs,
     dashboard::{
-        decisions::{decision, of_report, warning},
+        decisions::{note, of_report, warning},
         document::Decision,
         hub::Hub,
     },
@@ -81,10 +81,10 @@ impl DemoSource {
 /// Decisions in a message; `last` is the time of the last decision.
 fn decisions(message: Message, last: &mut Timestamp) -> Vec<Decision> {
     match message {
-        Message::Chapter(text) => vec![decision(*last, "demo", "", &text)],
+        Message::Chapter(text) => vec![note(*last, "demo", "", &text)],
         Message::Typed(at, command) => {
             *last = at;
-            vec![decision(at, "typed", "", &command)]
+            vec![note(at, "typed", "", &command)]
         }
         Message::Turn(report) => {
             *last = report.at;

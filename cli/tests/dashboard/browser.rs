@@ -37,6 +37,9 @@ impl Browser {
                 "--disable-gpu",
                 "--no-first-run",
                 "--disable-background-networking",
+                "--disable-component-update",
+                "--disable-quic",
+                "--disable-sync",
                 "--lang=en-US",
             ])
             .arg(format!("--window-size={width},{height}"))
@@ -156,6 +159,26 @@ impl Browser {
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.ask("Emulation.setEmulatedMedia", json!({"features": features}));
+    }
+
+    /// Violations of accessibility rules that axe-core finds in the page, one line each.
+    pub(crate) fn violations(&mut self) -> Vec<String> {
+        let axe = std::fs::read_to_string(harness::tool("bin/axe.min.js")).unwrap();
+        self.value(&format!("{axe}; 0"));
+        let violations = self.value(
+            "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.flatMap(
+                ({id, nodes}) => nodes.map(({html, failureSummary}) => `${id}: ${html}: ${failureSummary}`)))",
+        );
+        let violations = violations.as_array().unwrap().iter();
+        violations
+            .map(|violation| violation.as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Resizes the page, as on a phone or a large screen.
+    pub(crate) fn resize(&mut self, width: u32, height: u32) {
+        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.ask("Emulation.setDeviceMetricsOverride", metrics);
     }
 
     /// Role and name of every node of the accessibility tree.

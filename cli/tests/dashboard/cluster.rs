@@ -15,6 +15,24 @@ impl Cluster {
         self.kubeconfig.path().to_owned()
     }
 
+    /// Adds a NodePool whose EC2NodeClass does not exist, and a node that is not ready.
+    pub(crate) fn add_problems(&self) {
+        create(
+            &self.server,
+            "",
+            json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"},
+                "spec": {"template": {"spec": {
+                    "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                }}},
+            }),
+        );
+        let mut broken = node(9999);
+        broken["status"]["conditions"][0]["status"] = "Unknown".into();
+        create(&self.server, "", broken);
+    }
+
     /// Replaces the token of the kubeconfig by one that the API server rejects.
     pub(crate) fn invalidate_token(&mut self) {
         let text = std::fs::read_to_string(self.kubeconfig.path()).unwrap();

@@ -6,15 +6,16 @@
     reason = "a missing element fails the test"
 )]
 
+mod accessibility;
 mod browser;
 mod cluster;
+mod journal;
+mod overview;
 mod served;
 
 use std::path::Path;
 
-use model::PodKey;
-use serde_json::{Value, json};
-use stories::{Relay, Rig, all_bound, secs};
+use serde_json::json;
 
 use browser::Browser;
 use served::Dashboard;
@@ -33,9 +34,9 @@ const FOCUSED: &str = "document.activeElement.dataset.name ?? document.activeEle
 #[test]
 fn demo_is_shown_while_it_runs() {
     let dashboard = Dashboard::start(&["--demo"], &[]);
-    let mut page = Browser::open(&dashboard.address, 1280, 800);
+    let mut page = Browser::open(&dashboard.address, 1400, 1000);
     page.until("document.querySelectorAll('.node.ready').length >= 2");
-    page.until("/^(launch|delete) /.test(document.querySelector('#decisions li')?.innerText.slice(9) ?? '') || document.querySelectorAll('#decisions li').length > 4");
+    page.until("document.querySelectorAll('#decisions .launch .cost').length > 0");
     let decisions = page.text("document.querySelector('#decisions').innerText");
     assert!(
         decisions.contains("kubectl apply -f node-pool.yaml"),
@@ -106,7 +107,10 @@ fn check_dashboard(dashboard: &Dashboard) {
     let headings = "[...document.querySelectorAll('.group h2')].map(heading => heading.firstChild.textContent).join()";
     assert_eq!(page.text(headings), "default");
     page.press("g");
-    assert_eq!(page.text(headings), "us-east-1a,us-east-1b");
+    assert_eq!(
+        page.text(headings),
+        "default · us-east-1a,default · us-east-1b"
+    );
     page.press("ArrowDown");
     assert_eq!(
         page.text(FOCUSED),
@@ -114,14 +118,15 @@ fn check_dashboard(dashboard: &Dashboard) {
         "the nearest of the next row"
     );
     page.press("/");
-    assert_eq!(page.text(FOCUSED), "filter");
+    assert_eq!(page.text(FOCUSED), "search");
     page.press("g");
     assert_eq!(
-        page.text("document.querySelector('#filter').value"),
+        page.text("document.querySelector('#search').value"),
         "g",
         "typing is no command"
     );
     page.press("Escape");
+    page.click("#filters .clear");
 
     // Color scheme: the system's, and one that the user selects.
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -140,15 +145,8 @@ fn check_dashboard(dashboard: &Dashboard) {
     page.prefer("light");
     assert_eq!(page.text(ground), dark);
 
-    // Interactive elements have accessible names, and nodes show their state.
+    // Nodes have names that contain their state.
     let accessible = page.accessible();
-    let interactive = ["button", "combobox", "searchbox", "textbox", "link"];
-    for (role, name) in &accessible {
-        assert!(
-            !interactive.contains(&role.as_str()) || !name.is_empty(),
-            "a {role} without a name"
-        );
-    }
     let node = accessible
         .iter()
         .find(|(_, name)| name.starts_with("Node node-0002"));
@@ -166,146 +164,6 @@ fn check_dashboard(dashboard: &Dashboard) {
             "{region}"
         );
     }
-}
-
-/// The journal has twenty minutes in which three pods got their nodes.
-#[tokio::test(flavor = "multi_thread")]
-async fn exported_journal_is_shown() {
-    let mut rig = Rig::ready(Relay::Watching).await;
-    rig.scale(3);
-    assert!(rig.until(secs(180), all_bound).await.is_some());
-    // The disruption function evaluates the whole cluster at least every ten minutes.
-    rig.pass(secs(20 * 60)).await;
-    let folder = tempfile::tempdir().unwrap();
-    export(&rig, folder.path());
-    let look = move || {
-        let dashboard = of_journal(folder.path());
-        let mut page = Browser::open(&dashboard.address, 1280, 800);
-        page.until("document.querySelectorAll('.node.ready').length > 0");
-        let decisions = page.text("document.querySelector('#decisions').innerText");
-        assert!(decisions.contains("launch default-"), "{decisions}");
-        page.click("#decisions button");
-        page.until("document.querySelector('#details').hidden === false");
-        let details = page.text("document.querySelector('#details').innerText");
-        assert!(details.contains("web-"), "{details}");
-    };
-    tokio::task::spawn_blocking(look).await.unwrap();
-}
-
-/// Dashboard of the whole time range of an exported journal.
-fn of_journal(folder: &Path) -> Dashboard {
-    let from = folder.to_str().unwrap();
-    let whole = [
-        "--since",
-        "2000-01-01T00:00:00Z",
-        "--until",
-        "2100-01-01T00:00:00Z",
-    ];
-    Dashboard::start(
-        &[&["--journal", "demo", "--from", from], &whole[..]].concat(),
-        &[],
-    )
-}
-
-/// Replaces the node in every recorded snapshot by `nodes` nodes with ten pods each.
-fn multiply(rig: &Rig, nodes: usize) {
-    rig.sim.with(|world| {
-        for object in world.ledger.archive.values_mut() {
-            let mut snapshot = turns::journal::unpack(object).unwrap();
-            let (Some(node), Some(pod)) = (snapshot.nodes.pop(), snapshot.pods.pop()) else {
-                continue;
-            };
-            snapshot.node_claims.clear();
-            for number in 0..nodes {
-                let mut node = node.clone();
-                node.name = format!("node-{number:04}").as_str().into();
-                let zone = format!("us-east-1{}", if number < nodes / 2 { "a" } else { "b" });
-                node.labels
-                    .insert("topology.kubernetes.io/zone".to_owned(), zone);
-                for nth in 0..10 {
-                    let mut pod = pod.clone();
-                    pod.key = PodKey::new("default", format!("web-{number:04}-{nth}"));
-                    pod.node_name = Some(node.name.clone());
-                    snapshot.pods.push(pod);
-                }
-                snapshot.nodes.push(node);
-            }
-            *object = turns::journal::pack(snapshot).unwrap();
-        }
-    });
-}
-
-/// Exports the journal as `whittle journal --export` does.
-fn export(rig: &Rig, folder: &Path) {
-    rig.sim.with(|world| {
-        let records = world.ledger.of(&Rig::cluster()).journal.values();
-        let lines: Vec<String> = records
-            .map(|entry| serde_json::to_string(entry).unwrap())
-            .collect();
-        std::fs::write(folder.join("demo.jsonl"), lines.join("\n")).unwrap();
-        for (name, object) in &world.ledger.archive {
-            let path = folder.join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, object).unwrap();
-        }
-    });
-}
-
-/// Prints frame times while the page scrolls. The times are not asserted, because they depend on the machine.
-#[tokio::test(flavor = "multi_thread")]
-async fn dashboard_shows_two_thousand_nodes() {
-    let mut rig = Rig::ready(Relay::Watching).await;
-    rig.scale(1);
-    assert!(rig.until(secs(180), all_bound).await.is_some());
-    rig.pass(secs(20 * 60)).await;
-    multiply(&rig, 2_000);
-    let folder = tempfile::tempdir().unwrap();
-    export(&rig, folder.path());
-    let scrolled = move || {
-        let served = of_journal(folder.path());
-        let mut page = Browser::open(&served.address, 1280, 800);
-        page.until(&format!("{COUNT} === 2000"));
-        let frames = page.value(
-            "new Promise((done) => {
-                const map = document.querySelector('#map');
-                const frames = [];
-                let last;
-                const step = (now) => {
-                    if (last !== undefined) frames.push(now - last);
-                    last = now;
-                    map.scrollTop += 40;
-                    if (frames.length < 120) requestAnimationFrame(step);
-                    else done(frames);
-                };
-                requestAnimationFrame(step);
-            })",
-        );
-        let mut frames: Vec<f64> = frames
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_f64)
-            .collect();
-        frames.sort_by(f64::total_cmp);
-        let at = |share: usize| frames[(frames.len() - 1) * share / 100];
-        println!(
-            "frames while 2,000 nodes are scrolled: median {:.1} ms, 95 % {:.1} ms, longest {:.1} ms",
-            at(50),
-            at(95),
-            at(100)
-        );
-        assert!(
-            page.value("document.querySelector('#map').scrollTop")
-                .as_f64()
-                .unwrap()
-                > 100.0
-        );
-        page.value("document.querySelector('#map').scrollTop = 0");
-        page.press("g");
-        page.until("document.querySelectorAll('.group').length === 2");
-        assert_eq!(page.value(COUNT), json!(2000));
-    };
-    tokio::task::spawn_blocking(scrolled).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -353,7 +211,7 @@ async fn requests_need_the_token_and_are_read_only() {
             ))
         };
         assert!(state(&host, &token).starts_with("HTTP/1.1 200"));
-        assert!(state(&host, &token).contains("\"version\":1"));
+        assert!(state(&host, &token).contains("\"version\":2"));
         let without = state(&host, "");
         assert!(without.starts_with("HTTP/1.1 403"), "{without}");
         assert!(

@@ -35,12 +35,15 @@ impl Dashboard {
     }
 
     pub(crate) fn of(cluster: &Cluster) -> Self {
+        Self::of_contexts(cluster, &["sandbox"])
+    }
+
+    pub(crate) fn of_contexts(cluster: &Cluster, contexts: &[&str]) -> Self {
         let catalog = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/us-east-1.json.gz");
         let catalog = catalog.display().to_string();
-        Self::start(
-            &["--context", "sandbox", "--catalog", &catalog],
-            &[("KUBECONFIG", &cluster.kubeconfig())],
-        )
+        let contexts = contexts.iter().flat_map(|context| ["--context", *context]);
+        let arguments: Vec<&str> = contexts.chain(["--catalog", &catalog]).collect();
+        Self::start(&arguments, &[("KUBECONFIG", &cluster.kubeconfig())])
     }
 
     pub(crate) fn host(&self) -> String {

@@ -1,6 +1,7 @@
 // One node, with its pods.
 
-import { bytes, counted, cpus, dollars, element, percent, shared } from "./words.js";
+import { nameOfState, requested } from "./states.js";
+import { bytes, change, counted, cpus, dollars, duration, element, percent, shared } from "./words.js";
 
 export class Details {
   #place;
@@ -12,24 +13,27 @@ export class Details {
     place.querySelector(".close").addEventListener("click", () => this.close());
   }
 
-  show(node, moveFocus) {
-    const used = (part) => node.pods.reduce((sum, pod) => sum + pod[part], 0);
+  show(node, now, moveFocus) {
+    const use = (part, whole, words) => `${words(requested(node, part))} of ${words(whole)} requested (${percent(shared(requested(node, part), whole))})`;
+    const since = node.since && ` for ${duration(now - Date.parse(node.since))}`;
     const facts = [
+      ["State", `${nameOfState(node.state)}${node.state !== "ready" && since ? since : ""}`],
+      ["Why", node.reason],
       ["Type", node.instanceType],
       ["Capacity", node.capacityType],
       ["Zone", node.zone],
       ["NodePool", node.pool],
       ["NodeClaim", node.claim],
-      ["State", node.state],
       ["Since", node.since && new Date(node.since).toLocaleString("en-GB")],
-      ["Price", node.hourly != null && `${dollars(node.hourly)}/h${parts(node.priceParts)}`],
-      ["CPU", `${cpus(used(1))} of ${cpus(node.cpu)} requested (${percent(shared(used(1), node.cpu))})`],
-      ["Memory", `${bytes(used(2))} of ${bytes(node.memory)} requested (${percent(shared(used(2), node.memory))})`],
+      ["Price", node.hourly !== null ? `${dollars(node.hourly)}/h${parts(node.priceParts)}` : "unknown"],
+      ["List price", node.listHourly !== null && node.listHourly !== node.hourly && `${dollars(node.listHourly)}/h on demand (${change(node.hourly - node.listHourly)}/h)`],
+      ["CPU", use(1, node.cpu, cpus)],
+      ["Memory", use(2, node.memory, bytes)],
     ].filter(([, value]) => value);
     const title = this.#place.querySelector("h2");
     title.textContent = node.name;
     this.#place.querySelector("#facts").replaceChildren(
-      ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+      ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", name === "Why" ? { class: "reason" } : {}, value)]),
     );
     this.#place.querySelector("#pods-title").textContent = counted(node.pods.length, "pod");
     this.#place.querySelector("#pods").replaceChildren(
@@ -51,7 +55,7 @@ export class Details {
   }
 }
 
-/** Parts of a price, where there are others than the instance. */
+/** Parts of a price, if there are others than the instance. */
 function parts(of) {
   const named = [" for the instance", " for its volumes", " for the node itself"].map((what, nth) => [of?.[nth] ?? 0, what]);
   const paid = named.filter(([price]) => price > 0).map(([price, what]) => dollars(price) + what);

@@ -2,7 +2,8 @@
 
 const CHOICES = ["auto", "light", "dark"];
 
-export function theme(button) {
+/** Calls `changed` when the colours are others. */
+export function theme(button, changed) {
   let chosen = CHOICES.includes(localStorage.getItem("theme")) ? localStorage.getItem("theme") : "auto";
   const apply = () => {
     document.documentElement.dataset.theme = chosen;
@@ -12,8 +13,10 @@ export function theme(button) {
     chosen = CHOICES[(CHOICES.indexOf(chosen) + 1) % CHOICES.length];
     localStorage.setItem("theme", chosen);
     apply();
+    changed();
   };
   button.addEventListener("click", next);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
   apply();
   return next;
 }
