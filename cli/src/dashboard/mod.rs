@@ -85,7 +85,7 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
         catalog.refuse("a journal has the instance types of then")?;
         for cluster in &arguments.journal {
             let recorded = of_journal(arguments, cluster).await?;
-            let hub = observers.hub("journal", cluster, moment::now());
+            let hub = observers.hub("journal", cluster, recorded.since);
             observers.tasks.spawn(recorded.run(hub));
         }
         serve(server, observers).await

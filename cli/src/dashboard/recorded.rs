@@ -60,19 +60,17 @@ impl Recorded {
         // The newest record is always included.
         let mut shown: Vec<&Report> = with_sight.into_iter().rev().step_by(every).collect();
         shown.reverse();
-        let newest = shown.last().map(|report| report.at);
+        let mut newest = None;
         for report in shown {
-            let snapshot = match self.source.snapshot(report).await {
-                Ok(snapshot) => snapshot,
-                Err(error) => {
-                    problems.push(format!("{error:#}"));
-                    continue;
+            match self.source.snapshot(report).await {
+                Ok(snapshot) => {
+                    hub.show_cost(snapshot.now, &document::nodes(&snapshot));
+                    newest = Some(snapshot);
                 }
-            };
-            if Some(report.at) != newest {
-                hub.show_cost(snapshot.now, &document::nodes(&snapshot));
-                continue;
+                Err(error) => problems.push(format!("{error:#}")),
             }
+        }
+        if let Some(snapshot) = newest {
             let observation =
                 tokio::task::spawn_blocking(move || watch::observe_snapshot(&snapshot, Vec::new()));
             hub.show(observation.await.context("planning ended early")?);

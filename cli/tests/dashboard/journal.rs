@@ -62,6 +62,7 @@ pub(crate) fn multiply(rig: &Rig, nodes: usize) {
             for number in 0..nodes {
                 let mut node = node.clone();
                 node.name = format!("node-{number:04}").as_str().into();
+                node.provider_id = format!("aws:///us-east-1a/i-{number:017x}");
                 let zone = format!("us-east-1{}", if number < nodes / 2 { "a" } else { "b" });
                 node.labels
                     .insert("topology.kubernetes.io/zone".to_owned(), zone);

@@ -219,6 +219,12 @@ async fn requests_need_the_token_and_are_read_only() {
             "{without}"
         );
         assert!(state(&host, "x-whittle-token: guess\r\n").starts_with("HTTP/1.1 403"));
+        let get = |path: &str, more: &str| {
+            served.answer(&format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n{more}"))
+        };
+        assert!(get("/api/clusters", "").starts_with("HTTP/1.1 403"));
+        assert!(get("/api/clusters", &token).starts_with("HTTP/1.1 200"));
+        assert!(get("/api/state?cluster=1", &token).starts_with("HTTP/1.1 404"));
         // A foreign host name that resolves to this machine (DNS rebinding).
         let rebound = state("evil.example.com", &token);
         assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
