@@ -17,6 +17,9 @@ const VERSION = 2;
 /** Milliseconds between polls; the answer is empty while nothing changes. */
 const PAUSE = 1000;
 
+/** Number of nodes below which decisions have room beneath them. */
+const FEW = 60;
+
 const by = (id) => document.getElementById(id);
 const token = new URLSearchParams(location.search).get("token") ?? "";
 const NOTHING = { pools: [], nodes: [], pending: [], decisions: [], costs: [] };
@@ -60,6 +63,7 @@ function showNodes() {
   const shown = filters.apply(state.nodes);
   const pools = state.pools.filter((pool) => filters.showsEmptyPool(pool.name) || shown.some((node) => node.pool === pool.name));
   overview.show(shown, pools, by("grouping").value);
+  by("cluster").classList.toggle("few", shown.length < FEW);
   by("shown").textContent = filters.active ? `${amount(shown.length)} of ${amount(state.nodes.length)} nodes` : "";
 }
 
@@ -87,7 +91,9 @@ function showMessages(id, texts) {
 }
 
 async function get(path) {
-  const answer = await fetch(path, { headers: { "x-whittle-token": token } });
+  const answer = await fetch(path, { headers: { "x-whittle-token": token } }).catch(() => {
+    throw new Error("whittle dashboard does not answer any more; this is the last known state");
+  });
   if (!answer.ok) throw new Error(await answer.text());
   return answer;
 }
@@ -144,8 +150,7 @@ async function watch() {
     }
   } catch (error) {
     by("trouble").dataset.lost = "yes";
-    const gone = error instanceof TypeError;
-    showMessages("trouble", [gone ? "whittle dashboard does not answer any more; this is the last known state" : error.message]);
+    showMessages("trouble", [error.message]);
   }
   clearTimeout(watch.next);
   watch.next = setTimeout(watch, PAUSE);
