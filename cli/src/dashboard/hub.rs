@@ -249,8 +249,9 @@ fn change_of_cost(decision: &Decision, prices: &BTreeMap<String, f64>) -> Option
 fn key(decision: &Decision) -> (Option<Timestamp>, String, String, Option<String>) {
     let (act, subject) = (decision.act.clone(), decision.subject.clone());
     match decision.kind {
-        DecisionKind::Launch | DecisionKind::Delete => (Some(decision.at), act, subject, None),
-        DecisionKind::Keep => (None, act, subject, None),
+        DecisionKind::Launch | DecisionKind::Delete | DecisionKind::Keep => {
+            (None, act, subject, None)
+        }
         DecisionKind::Warning | DecisionKind::Note => {
             (Some(decision.at), act, subject, Some(decision.why.clone()))
         }

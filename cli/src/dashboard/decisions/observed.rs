@@ -12,7 +12,11 @@ use serde_json::Value;
 
 use super::{decision, warning};
 use crate::{
-    dashboard::document::{Decision, DecisionKind, disruption_reason},
+    dashboard::document::{
+        Decision,
+        DecisionKind::{self, Delete, Keep, Launch, Note, Warning},
+        disruption_reason,
+    },
     objects::text,
 };
 
@@ -20,39 +24,19 @@ use crate::{
 const PODS_NAMED: usize = 3;
 
 /// Kind and action of decisions by the reason of their event. Events with other reasons are shown only if they are warnings.
-const ACTS: &[(&str, DecisionKind, &str)] = &[
-    (
-        "DisruptionLaunching",
-        DecisionKind::Note,
-        "launch replacement",
-    ),
-    (
-        "DisruptionWaitingReadiness",
-        DecisionKind::Note,
-        "wait for replacement",
-    ),
-    ("Unconsolidatable", DecisionKind::Keep, "keep"),
-    ("ConsolidationRejected", DecisionKind::Keep, "keep"),
-    ("DisruptionBlocked", DecisionKind::Keep, "keep"),
-    ("NodeRepairBlocked", DecisionKind::Keep, "keep"),
-    ("ExpirationHeld", DecisionKind::Keep, "keep"),
-    ("CapExceeded", DecisionKind::Warning, "hold back"),
-    (
-        "ApprovalRequired",
-        DecisionKind::Warning,
-        "wait for approval",
-    ),
-    (
-        "InsufficientCapacityError",
-        DecisionKind::Warning,
-        "launch failed",
-    ),
-    ("FailedDraining", DecisionKind::Warning, "drain blocked"),
-    (
-        "AwaitingVolumeDetachment",
-        DecisionKind::Note,
-        "wait for volumes",
-    ),
+const EVENT_ACTIONS: &[(&str, DecisionKind, &str)] = &[
+    ("DisruptionLaunching", Note, "launch replacement"),
+    ("DisruptionWaitingReadiness", Note, "wait for replacement"),
+    ("Unconsolidatable", Keep, "keep"),
+    ("ConsolidationRejected", Keep, "keep"),
+    ("DisruptionBlocked", Keep, "keep"),
+    ("NodeRepairBlocked", Keep, "keep"),
+    ("ExpirationHeld", Keep, "keep"),
+    ("CapExceeded", Warning, "hold back"),
+    ("ApprovalRequired", Warning, "wait for approval"),
+    ("InsufficientCapacityError", Warning, "launch failed"),
+    ("FailedDraining", Warning, "drain blocked"),
+    ("AwaitingVolumeDetachment", Note, "wait for volumes"),
 ];
 /// Reasons of events about pods, which the page lists as pending.
 const SHOWN_ELSEWHERE: &[&str] = &["FailedScheduling", "Nominated"];
@@ -127,7 +111,7 @@ fn launch(claim: &NodeClaim, reasons: &Reasons<'_>) -> Option<Decision> {
         };
         why.push(format!("for {}{more}", named.join(", ")));
     }
-    let (at, kind) = (claim.created_at?, DecisionKind::Launch);
+    let (at, kind) = (claim.created_at?, Launch);
     Some(decision(
         at,
         kind,
@@ -141,7 +125,7 @@ fn deletion(claim: &NodeClaim, reasons: &Reasons<'_>) -> Option<Decision> {
     let of_event = reasons.disrupted.get(claim.name.as_str()).copied();
     let why = disruption_reason(Some(claim)).or(of_event);
     let why = why.unwrap_or("its NodeClaim was deleted by a user or has expired");
-    let (at, kind) = (claim.deleted_at?, DecisionKind::Delete);
+    let (at, kind) = (claim.deleted_at?, Delete);
     Some(decision(at, kind, "delete", claim.name.as_str(), why))
 }
 
@@ -153,9 +137,9 @@ fn of_event(event: &Value, known: &BTreeSet<&str>) -> Option<Decision> {
         // The NodeClaim's own deletion is shown while it exists, and the event about its Node repeats this one.
         let is_gone = text(event, "/involvedObject/kind") == "NodeClaim" && !known.contains(name);
         let why = of_disruption(message);
-        return is_gone.then(|| decision(at, DecisionKind::Delete, "delete", name, why));
+        return is_gone.then(|| decision(at, Delete, "delete", name, why));
     }
-    if let Some((_, kind, act)) = ACTS.iter().find(|(listed, ..)| *listed == reason) {
+    if let Some((_, kind, act)) = EVENT_ACTIONS.iter().find(|(listed, ..)| *listed == reason) {
         return Some(decision(at, *kind, act, name, message));
     }
     let is_warning = text(event, "/type") == "Warning" && !SHOWN_ELSEWHERE.contains(&reason);
