@@ -9,8 +9,18 @@ use jiff::{SignedDuration, Timestamp};
 use model::ledger::Approval;
 #[cfg(any(feature = "aws", test))]
 use model::ledger::Request;
+#[cfg(any(feature = "aws", test))]
+use serde::Serialize;
+
+use crate::output::ListOutput;
+#[cfg(any(feature = "aws", test))]
+use crate::output::Row;
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle approve prod --list
+  whittle approve prod 1a2b --for 30m
+  whittle approve prod")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster
     #[arg(value_parser = name)]
@@ -21,6 +31,8 @@ pub(crate) struct Arguments {
     /// List requests that are pending, approved or recently expired, and change nothing
     #[arg(long, conflicts_with = "request")]
     list: bool,
+    #[command(flatten)]
+    pub(crate) output: ListOutput,
     /// Time for which the approval is valid, such as 30m; at most 24h
     #[arg(long = "for", default_value = "1h", value_parser = lasting)]
     lasting: SignedDuration,
@@ -76,30 +88,63 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One line for each request that is pending, approved or expired.
+/// A request and its state.
 #[cfg(any(feature = "aws", test))]
-pub(crate) fn listed(requests: &[Request], cluster: &str, now: Timestamp) -> Vec<String> {
-    if requests.is_empty() {
-        return vec![format!("Nothing waits for approval in {cluster}.")];
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListedRequest {
+    id: String,
+    /// `waiting`, `approved`, `lapsed` (the approval is over) or `expired`.
+    state: &'static str,
+    /// End of the state, or the time at which it began if it is an end.
+    until: Timestamp,
+    approved_by: Option<String>,
+    description: String,
+}
+
+#[cfg(any(feature = "aws", test))]
+impl Row for ListedRequest {
+    const HEADERS: &'static [&'static str] =
+        &["ID", "STATE", "UNTIL", "APPROVED BY", "DESCRIPTION"];
+    const NARROW: usize = 5;
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            self.state.to_owned(),
+            format!("{:.0}", self.until),
+            self.approved_by.clone().unwrap_or_default(),
+            self.description.clone(),
+        ]
     }
-    let line = |request: &Request| {
-        let Request {
-            id,
-            description,
-            until,
-            ..
-        } = request;
-        let stands = match &request.approved {
-            Some(Approval { by, until }) if *until > now => {
-                format!("approved by {by} until {until:.0}")
-            }
-            Some(Approval { by, until }) => format!("approved by {by}, which lapsed at {until:.0}"),
-            None if *until > now => format!("waits until {until:.0}"),
-            None => format!("expired at {until:.0}"),
+
+    fn name(&self) -> String {
+        self.id.clone()
+    }
+}
+
+/// The requests with their states.
+#[cfg(any(feature = "aws", test))]
+pub(crate) fn listed(requests: &[Request], now: Timestamp) -> Vec<ListedRequest> {
+    let row = |request: &Request| {
+        let (state, until) = match &request.approved {
+            Some(approval) if approval.until > now => ("approved", approval.until),
+            Some(approval) => ("lapsed", approval.until),
+            None if request.until > now => ("waiting", request.until),
+            None => ("expired", request.until),
         };
-        format!("{id}  {stands}: {description}")
+        ListedRequest {
+            id: request.id.clone(),
+            state,
+            until,
+            approved_by: request
+                .approved
+                .as_ref()
+                .map(|approval| approval.by.clone()),
+            description: request.description.clone(),
+        }
     };
-    requests.iter().map(line).collect()
+    requests.iter().map(row).collect()
 }
 
 #[cfg(feature = "aws")]
@@ -176,16 +221,17 @@ mod tests {
             request("c", 1, None),
             request("d", 3, Some(1)),
         ];
-        assert_eq!(
-            listed(&requests, "demo", now),
-            [
-                "a  waits until 1970-01-01T03:00:00Z: launching 9 nodes",
-                "b  approved by ann until 1970-01-01T04:00:00Z: launching 9 nodes",
-                "c  expired at 1970-01-01T01:00:00Z: launching 9 nodes",
-                "d  approved by ann, which lapsed at 1970-01-01T01:00:00Z: launching 9 nodes",
-            ]
-        );
-        let nothing = listed(&[], "demo", now);
-        assert_eq!(nothing, ["Nothing waits for approval in demo."]);
+        let rows: Vec<_> = listed(&requests, now).iter().map(Row::cells).collect();
+        let expected = [
+            ["a", "waiting", "1970-01-01T03:00:00Z", ""],
+            ["b", "approved", "1970-01-01T04:00:00Z", "ann"],
+            ["c", "expired", "1970-01-01T01:00:00Z", ""],
+            ["d", "lapsed", "1970-01-01T01:00:00Z", "ann"],
+        ];
+        assert_eq!(rows.len(), expected.len());
+        for (row, expected) in rows.iter().zip(expected) {
+            assert_eq!(row[..4], expected);
+            assert_eq!(row[4], "launching 9 nodes");
+        }
     }
 }

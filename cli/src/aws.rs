@@ -3,6 +3,7 @@
 mod access;
 pub(crate) mod caps;
 mod checks;
+pub(crate) mod clusters;
 pub(crate) mod pauses;
 pub(crate) mod registry;
 pub(crate) mod requests;

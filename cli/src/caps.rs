@@ -1,8 +1,5 @@
 //! `whittle caps`: caps on the nodes of all clusters of the account (docs/operations.md).
 
-#[cfg(not(feature = "aws"))]
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use model::NanosPerHour;
@@ -13,8 +10,14 @@ use model::{
     counted,
 };
 
-/// Show the account's current totals if no cap is given
+use crate::{exit::Exit, output::TextOutput};
+
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle caps
+  whittle caps -o json
+  whittle caps --dollars-per-hour 250 --nodes 400
+  whittle caps --nodes none")]
 pub(crate) struct Arguments {
     /// Cap on the hourly cost of all clusters' nodes, such as 250 or 12.50; "none" removes the cap
     #[arg(long, value_name = "DOLLARS", value_parser = price)]
@@ -25,6 +28,8 @@ pub(crate) struct Arguments {
     /// Leave out the last recorded totals of this cluster, which no longer exists and cannot report that its nodes are gone
     #[arg(long, value_name = "CLUSTER", value_parser = crate::registry::name)]
     forget: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: TextOutput,
     #[command(flatten)]
     stack: crate::stack::Stack,
 }
@@ -131,11 +136,63 @@ pub(crate) fn describe(account: &AccountSpending) -> Vec<String> {
     lines
 }
 
+/// Totals of a cluster, or of the account.
+#[cfg(feature = "aws")]
+pub(crate) struct TotalRow {
+    name: String,
+    spending: Spending,
+}
+
+#[cfg(feature = "aws")]
+impl crate::output::Row for TotalRow {
+    const HEADERS: &'static [&'static str] = &["CLUSTER", "NODES", "COST/H"];
+    const NARROW: usize = 3;
+
+    fn cells(&self) -> Vec<String> {
+        let Spending { price, nodes } = self.spending;
+        vec![self.name.clone(), nodes.to_string(), format!("${price}")]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}
+
+/// The totals of each cluster, by name.
+#[cfg(feature = "aws")]
+pub(crate) fn rows(account: &AccountSpending) -> Vec<TotalRow> {
+    let clusters = account.clusters.iter();
+    let row = |(name, spending): (&ClusterName, &Spending)| TotalRow {
+        name: name.to_string(),
+        spending: *spending,
+    };
+    clusters.map(row).collect()
+}
+
+/// Caps and totals for programs.
+#[cfg(feature = "aws")]
+pub(crate) fn document(account: &AccountSpending) -> serde_json::Value {
+    use crate::decision::dollars;
+    let totals = |Spending { price, nodes }: Spending| serde_json::json!({ "dollarsPerHour": dollars(price), "nodes": nodes });
+    let clusters: serde_json::Map<_, _> = account
+        .clusters
+        .iter()
+        .map(|(name, spending)| (name.to_string(), totals(*spending)))
+        .collect();
+    let total = account.total();
+    serde_json::json!({
+        "caps": { "dollarsPerHour": account.caps.price.map(dollars), "nodes": account.caps.nodes },
+        "total": totals(total),
+        "exceeded": account.caps.exceeded(total).is_some(),
+        "clusters": clusters,
+    })
+}
+
 #[cfg(feature = "aws")]
 pub(crate) use crate::aws::caps::run;
 
 #[cfg(not(feature = "aws"))]
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let does = match arguments.only_shows() {
         true => "reads",
         false => "writes",
@@ -168,6 +225,7 @@ mod tests {
             dollars_per_hour: None,
             nodes: Some(Change::None),
             forget: Some("gone".to_owned()),
+            output: TextOutput::default(),
             stack: crate::stack::Stack {
                 name: "whittle".into(),
             },

@@ -3,13 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    io::Write,
 };
 
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use model::{ClusterName, NanosPerHour, NodeName, PodKey, Snapshot};
+use serde::Serialize;
 
 use crate::{
     backtest::{
@@ -18,10 +18,15 @@ use crate::{
         waits,
     },
     journal::source::{self, Source},
+    output::{self, Row, TextOutput},
+    progress::Progress,
     replay::overrides::Overrides,
 };
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle compare prod --since 7d
+  whittle compare prod --instead-of eks.amazonaws.com/nodegroup")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster, in shadow mode
     cluster: String,
@@ -31,6 +36,8 @@ pub(crate) struct Arguments {
     instead_of: Option<(String, Option<String>)>,
     #[command(flatten)]
     stretch: TimeSpan,
+    #[command(flatten)]
+    output: TextOutput,
     #[command(flatten)]
     from: source::Origin,
 }
@@ -48,6 +55,7 @@ fn label(text: &str) -> Result<(String, Option<String>), String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     source::block_on(async {
+        let progress = Progress::of("Simulating the cluster of the journal");
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let turns = views::turns_with_snapshots(&source, &cluster, &arguments.stretch).await?;
@@ -65,8 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 seen += 1;
             }
         }
-        let text = page(&cluster, seen, &theirs, &ours.tally);
-        Ok(std::io::stdout().write_all(text.as_bytes())?)
+        let rows = rows(&theirs, &ours.tally);
+        let text = page(&cluster, seen, &ours.tally, &rows);
+        drop(progress);
+        arguments.output.print(&text, &rows, &rows)
     })
 }
 
@@ -141,50 +151,81 @@ impl Actual {
 /// Hours of a month, as AWS counts them.
 const HOURS: i64 = 730;
 
-fn page(cluster: &ClusterName, views: usize, theirs: &Actual, ours: &Tally) -> String {
+/// A measure of the cluster as it was, and of the one that Whittle would have had.
+#[derive(Serialize)]
+struct ComparisonRow {
+    measure: &'static str,
+    actual: String,
+    whittle: String,
+}
+
+impl Row for ComparisonRow {
+    const HEADERS: &'static [&'static str] = &["MEASURE", "ACTUAL", "WHITTLE"];
+    const NARROW: usize = 3;
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.measure.to_owned(),
+            self.actual.clone(),
+            self.whittle.clone(),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.measure.to_owned()
+    }
+}
+
+fn rows(theirs: &Actual, ours: &Tally) -> Vec<ComparisonRow> {
+    let hour = |hour: NanosPerHour| format!("${hour}");
+    let month = |hour: NanosPerHour| format!("${}", NanosPerHour(hour.0.saturating_mul(HOURS)));
+    let hundredths = |number: i128| format!("{}.{:02}", number / 100, number % 100);
+    let measures = [
+        ("Nodes, per hour", hour(theirs.cost()), hour(ours.cost())),
+        (
+            "Nodes, per month of 730 hours",
+            month(theirs.cost()),
+            month(ours.cost()),
+        ),
+        (
+            "Pods moved",
+            theirs.moved.to_string(),
+            ours.evictions.to_string(),
+        ),
+        (
+            "Nodes launched",
+            theirs.came.to_string(),
+            ours.launched.to_string(),
+        ),
+        (
+            "Nodes removed",
+            theirs.went.to_string(),
+            ours.removed.to_string(),
+        ),
+        (
+            "Pods waiting, on average",
+            hundredths(theirs.waiting()),
+            hundredths(ours.waiting()),
+        ),
+    ];
+    let row = |(measure, actual, whittle)| ComparisonRow {
+        measure,
+        actual,
+        whittle,
+    };
+    measures.map(row).into()
+}
+
+fn page(cluster: &ClusterName, views: usize, ours: &Tally, rows: &[ComparisonRow]) -> String {
     let mut page = format!("Cluster {cluster}");
     if let Some((from, until)) = ours.span {
         let _ = write!(page, " from {from:.0} to {until:.0}, by {views} views");
     }
-    let _ = writeln!(page, "\n\n{:34}{:>14}{:>14}", "", "as it was", "Whittle");
-    let mut row = |what: &str, was: String, would: String| {
-        let _ = writeln!(page, "{what:34}{was:>14}{would:>14}");
-    };
-    let month = |hour: NanosPerHour| format!("${}", NanosPerHour(hour.0.saturating_mul(HOURS)));
-    row(
-        "Nodes, per hour",
-        format!("${}", theirs.cost()),
-        format!("${}", ours.cost()),
-    );
-    row(
-        "Nodes, per month of 730 hours",
-        month(theirs.cost()),
-        month(ours.cost()),
-    );
-    row(
-        "Pods moved",
-        theirs.moved.to_string(),
-        ours.evictions.to_string(),
-    );
-    row(
-        "Nodes that came",
-        theirs.came.to_string(),
-        ours.launched.to_string(),
-    );
-    row(
-        "Nodes that went",
-        theirs.went.to_string(),
-        ours.removed.to_string(),
-    );
-    let hundredths = |number: i128| format!("{}.{:02}", number / 100, number % 100);
-    row(
-        "Pods waiting, on average",
-        hundredths(theirs.waiting()),
-        hundredths(ours.waiting()),
-    );
+    page.push_str("\n\n");
+    page.push_str(&output::table(rows, ComparisonRow::NARROW, true));
     page.push_str(
-        "\nThe left column is what views of the cluster show: pods count as moved where their node went, and nodes that came and went \
-         between two views are not seen. The right one is rehearsed with the cluster's own NodePools: what is bought comes at once, \
+        "\nACTUAL is what views of the cluster show: pods count as moved if their node is gone, and nodes that came and went \
+         between two views are not seen. WHITTLE is simulated with the cluster's own NodePools: nodes are ready at once, \
          and interruptions and failed launches are left out.\n",
     );
     page

@@ -23,7 +23,7 @@ mod unknown;
 mod workload;
 pub(crate) mod yaml;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -35,10 +35,15 @@ use self::{
     settings::Settings,
 };
 
+use crate::exit::Exit;
+
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle convert -f manifests/ > converted.yaml
+  kubectl get provisioners,awsnodetemplates -o yaml | whittle convert -f -")]
 pub(crate) struct Arguments {
     /// Manifests, or folders of manifests at any depth; `-` reads standard input
-    #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Turn fields that no version has into comments, instead of refusing their document
     #[arg(long)]
@@ -76,7 +81,7 @@ struct Options {
     settings: Settings,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let sources = document::read(&arguments.files)?;
     convert(sources, arguments).deliver(arguments.report)
 }

@@ -6,28 +6,46 @@ mod nodes;
 mod pools;
 mod workloads;
 
-use std::{io::Write, path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
-use anyhow::Result;
-use clap::Args;
+use anyhow::{Context, Result};
+use clap::{Args, ValueHint};
 use jiff::Timestamp;
 
 use crate::{
+    exit::Exit,
     finding::{self, Finding, found},
+    kubeconfig::Kubeconfig,
     objects::Objects,
+    output::TextOutput,
+    progress::Progress,
     registry::Registry,
 };
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle doctor
+  whittle doctor prod
+  whittle doctor prod --context prod-admin -o wide
+  kubectl get pods,nodes,nodepools,ec2nodeclasses -A -o yaml > objects.yaml
+  whittle doctor --manifests objects.yaml")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster, whose entry, account and objects are checked
     cluster: Option<String>,
-    /// Kubeconfig context of the cluster whose objects are checked
-    #[arg(long, required_unless_present_any = ["manifests", "cluster"])]
+    /// Kubeconfig context of the cluster whose objects are checked; defaults to the credentials of the registered cluster's entry, and
+    /// without CLUSTER to the current context
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Check objects in the output of `kubectl get -o yaml` instead
-    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+    /// Check objects in the output of `kubectl get -o yaml` instead of a running cluster
+    #[arg(
+        long, num_args = 1.., value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with_all = ["context", "file"]
+    )]
     manifests: Vec<PathBuf>,
+    #[command(flatten)]
+    output: TextOutput,
     #[command(flatten)]
     registry: Registry,
     /// Time to assume instead of the current time
@@ -71,33 +89,53 @@ pub(crate) const LISTS: &[(&str, &str)] = &[
     ("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", "EC2NodeClass"),
 ];
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     #[expect(
         clippy::disallowed_methods,
         reason = "the one reading of the clock of this command"
     )]
     let now = arguments.now.unwrap_or_else(Timestamp::now);
-    let objects = match &arguments.context {
-        Some(context) => Some(Objects::of_cluster(context, LISTS)?),
-        None if arguments.manifests.is_empty() => None,
-        None => Some(Objects::of_files(&arguments.manifests)?),
-    };
     let findings = match &arguments.cluster {
-        Some(cluster) => registered(&arguments.registry, cluster, objects, now)?,
-        None => check_objects(&objects.unwrap_or_default(), now),
+        Some(cluster) => {
+            let objects = arguments.named_objects()?;
+            let _progress = Progress::of("Checking the cluster and its account");
+            registered(&arguments.registry, cluster, objects, now)?
+        }
+        None => check_objects(&arguments.objects()?, now),
     };
-    let mut out = std::io::stdout().lock();
-    if findings.is_empty() {
-        writeln!(out, "Nothing was found.")?;
-        return Ok(ExitCode::SUCCESS);
+    let text = match findings.len() {
+        0 => "Nothing was found.\n".to_owned(),
+        count => format!(
+            "{count} found; the numbers are those of docs/TROUBLESHOOTING.md.\n{}",
+            finding::text(&findings)
+        ),
+    };
+    arguments.output.print(&text, &findings, &findings)?;
+    Ok(match findings.is_empty() {
+        true => Exit::Done,
+        false => Exit::Findings,
+    })
+}
+
+impl Arguments {
+    /// Objects of the files, or of the context if one is named. A registered cluster has credentials of its own, and the current context may
+    /// be another cluster's.
+    fn named_objects(&self) -> Result<Option<Objects>> {
+        match self.kubeconfig.select_named(self.context.as_deref()) {
+            Some(selection) => Objects::of_cluster(&selection, LISTS).map(Some),
+            None if self.manifests.is_empty() => Ok(None),
+            None => Objects::of_files(&self.manifests).map(Some),
+        }
     }
-    let count = findings.len();
-    writeln!(
-        out,
-        "{count} found; the numbers are those of docs/TROUBLESHOOTING.md."
-    )?;
-    write!(out, "{}", finding::text(&findings))?;
-    Ok(ExitCode::FAILURE)
+
+    /// Objects of the files, of the named context, or else of the current one.
+    fn objects(&self) -> Result<Objects> {
+        match self.named_objects()? {
+            Some(objects) => Ok(objects),
+            None => Objects::of_cluster(&self.kubeconfig.select(None), LISTS)
+                .context("neither --context nor --manifests is given"),
+        }
+    }
 }
 
 #[cfg(feature = "aws")]

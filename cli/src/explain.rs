@@ -3,13 +3,17 @@
 mod facts;
 mod timeline;
 
-use std::{collections::BTreeSet, io::Write};
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Lane, PodKey, journal::Subject};
+use model::{
+    ClusterName, Lane, NodeClaimName, PodKey,
+    journal::{Line, Subject},
+};
 use ports::journal::JournalQuery;
+use serde_json::json;
 use turns::Report;
 
 use crate::{
@@ -17,10 +21,18 @@ use crate::{
         rendering,
         source::{self, Source},
     },
+    kubeconfig::Kubeconfig,
     moment::{self, Moment},
+    output::TextOutput,
+    progress::Progress,
 };
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle explain pod web-1 -n shop -c prod
+  whittle explain nodeclaim/default-x7k2p -c prod --timeline
+  whittle explain node ip-10-0-1-7.ec2.internal -c prod --at 2h
+  whittle explain nodepool default -c prod -o table")]
 pub(crate) struct Arguments {
     /// Kind and name of a pod, node, nodeclaim or nodepool, as for kubectl: `pod web-1` or `pod/web-1`
     #[arg(required = true, num_args = 1..=2)]
@@ -40,9 +52,14 @@ pub(crate) struct Arguments {
     /// Show the steps from the wake to the node's first pods, and the time that each took
     #[arg(long)]
     timeline: bool,
-    /// Kubeconfig context for the timeline's steps after the launch: the node's conditions and pods
+    /// Kubeconfig context for the timeline's steps after the launch, which are the node's conditions and pods; defaults to the current
+    /// context, and with --from to none
     #[arg(long, value_name = "NAME", requires = "timeline")]
     context: Option<String>,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+    #[command(flatten)]
+    output: TextOutput,
     #[command(flatten)]
     from: source::Origin,
 }
@@ -68,17 +85,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         );
     }
     source::block_on(async {
+        let progress = Progress::of("Reading the journal");
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let mut text = format!("{subject}\n");
-        let mut known = false;
+        let mut known = None;
         if arguments.at.is_some()
             && !arguments.timeline
             && let Some(report) = last_snapshot(&source, &cluster, &subject, until).await?
         {
             let snapshot = source.snapshot(&report).await?;
             let facts = facts::of(&snapshot, &subject, report.lane);
-            known = facts.is_some();
+            known = facts.clone();
             let facts = facts.unwrap_or_else(|| "  it was not there\n".to_owned());
             text.push_str(&format!(
                 "\nAs turn {} saw it at {:.0}:\n{facts}",
@@ -88,7 +106,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         // A turn that began at this very time counts.
         let until = until + SignedDuration::from_millis(1);
         let (reports, subjects) = history(arguments, &source, &cluster, &subject, until).await?;
-        if reports.is_empty() && !known {
+        drop(progress);
+        if reports.is_empty() && known.is_none() {
             bail!(
                 "the journal of cluster {cluster} says nothing about {subject} in the 30 days before {until:.0}: check its name{}, \
                  or list decisions with `whittle journal {cluster} --since 1d`",
@@ -100,22 +119,42 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         if arguments.timeline {
             let (report, claim) = timeline::launch(&reports, |subject| subjects.contains(subject))?;
-            let observed = match &arguments.context {
-                Some(context) => timeline::observe(context, &claim).await?,
-                None => timeline::Observed::default(),
-            };
-            text.push_str(&timeline::render(report, &observed));
-            return Ok(std::io::stdout().write_all(text.as_bytes())?);
+            let observed = arguments.observe(&claim).await?;
+            let steps = timeline::steps(report, &observed);
+            text.push_str(&timeline::render(&steps));
+            return arguments.output.print(&text, &steps, &steps);
         }
+        let mut decisions = Vec::new();
         for report in &reports {
-            let about = rendering::about(report, &|line| {
-                line.about.iter().any(|subject| subjects.contains(subject))
-            });
+            let is_about =
+                |line: &Line| line.about.iter().any(|subject| subjects.contains(subject));
             text.push('\n');
-            text.push_str(&about);
+            text.push_str(&rendering::about(report, &is_about));
+            decisions.extend(rendering::decisions(report, &is_about));
         }
-        Ok(std::io::stdout().write_all(text.as_bytes())?)
+        let document = json!({
+            "object": subject.to_string(), "state": known, "decisions": &decisions,
+        });
+        arguments.output.print(&text, &decisions, &document)
     })
+}
+
+impl Arguments {
+    /// The node in its cluster. A copy of the journal may be of a cluster that is no context here, and the current context may be another
+    /// cluster's or not exist, so that only a named context must be readable.
+    async fn observe(&self, claim: &NodeClaimName) -> Result<timeline::Observed> {
+        if let Some(selection) = self.kubeconfig.select_named(self.context.as_deref()) {
+            return timeline::observe(&selection, claim).await;
+        }
+        if !self.from.of_stack() {
+            return Ok(timeline::Observed::default());
+        }
+        let observed = timeline::observe(&self.kubeconfig.select(None), claim).await;
+        Ok(observed.unwrap_or_else(|error| {
+            eprintln!("whittle: the steps after the launch are left out: {error:#}");
+            timeline::Observed::default()
+        }))
+    }
 }
 
 /// Parses `pod web`, `pod/web`, `po web` …

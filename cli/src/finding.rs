@@ -2,11 +2,16 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
+use crate::output::Row;
+
 /// Upper bound on the objects that a finding names; the rest are counted, so that a finding fits on a screen.
 const NAMED_MAX: usize = 10;
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
+    #[serde(rename = "finding")]
     pub(crate) what: String,
     pub(crate) objects: Vec<String>,
     pub(crate) remedy: String,
@@ -19,6 +24,24 @@ impl Finding {
             objects,
             remedy: remedy.into(),
         }
+    }
+}
+
+impl Row for Finding {
+    const HEADERS: &'static [&'static str] = &["OBJECTS", "FINDING", "FIRST OBJECT", "REMEDY"];
+    const NARROW: usize = 3;
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.objects.len().to_string(),
+            self.what.clone(),
+            self.objects.first().cloned().unwrap_or_default(),
+            self.remedy.clone(),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.what.clone()
     }
 }
 

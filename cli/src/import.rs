@@ -26,7 +26,7 @@ mod template;
 mod unit;
 mod user_data;
 
-use std::{collections::BTreeMap, fs, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -39,6 +39,8 @@ use crate::{
         admission,
         outcome::{Outcome, Report},
     },
+    exit::Exit,
+    kubeconfig::Kubeconfig,
     launch_template,
 };
 
@@ -51,8 +53,16 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Import {
     /// Import Auto Scaling groups, as printed by `aws autoscaling describe-auto-scaling-groups`
+    #[command(after_help = "Examples:
+  aws autoscaling describe-auto-scaling-groups > groups.json
+  whittle import asg -f groups.json > nodepools.yaml
+  whittle import asg -f groups.json --launch-template templates.json --context prod")]
     Asg(Sources),
     /// Import managed node groups, as printed by `aws eks describe-nodegroup`
+    #[command(after_help = "Examples:
+  aws eks describe-nodegroup --cluster-name prod --nodegroup-name web > web.json
+  whittle import mng -f web.json > nodepools.yaml
+  whittle import mng -f web.json --launch-template templates.json --account subnets.json")]
     Mng(Sources),
     /// Convert options of the AWS Node Termination Handler into settings of a cluster's registry entry
     Nth(nth::Arguments),
@@ -88,11 +98,13 @@ struct Sources {
     #[arg(long, value_name = "FILE")]
     priorities: Option<PathBuf>,
     /// Manifests of running workloads to check for obstacles: workloads, pods, PodDisruptionBudgets, volumes
-    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with = "context")]
+    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = ["context", "file"])]
     manifests: Vec<PathBuf>,
-    /// Check the running cluster of this kubeconfig context instead
-    #[arg(long)]
+    /// Check the running cluster of this kubeconfig context instead; without it, no cluster is read
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Output of the AWS CLI about the account: `ec2 describe-subnets`, `eks list-access-entries`, `service-quotas list-service-quotas
     /// --service-code ec2`
     #[arg(long, num_args = 1.., value_name = "FILE")]
@@ -105,7 +117,7 @@ struct Sources {
 /// Parses the groups in an answer of the AWS CLI; the text is the file's name.
 type Read = fn(&Value, &str) -> Result<Vec<Group>>;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let (sources, read): (_, Read) = match &arguments.command {
         Import::Asg(sources) => (sources, asg::read),
         Import::Mng(sources) => (sources, mng::read),
@@ -121,7 +133,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let code = outcome.deliver(sources.report)?;
     let found = preflight::run(
         &sources.manifests,
-        sources.context.as_deref(),
+        sources
+            .kubeconfig
+            .select_named(sources.context.as_deref())
+            .as_ref(),
         &sources.account,
         &groups,
         &pools,
@@ -152,6 +167,7 @@ pub(crate) fn printed(of: Of, groups: &str, templates: Option<&str>) -> Result<(
         priorities: None,
         manifests: Vec::new(),
         context: None,
+        kubeconfig: Kubeconfig::default(),
         account: Vec::new(),
         report: Report::Text,
     };

@@ -8,16 +8,27 @@ pub(crate) mod source;
 use std::{io::Write, path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueHint};
 use jiff::Timestamp;
 use model::{ClusterName, Lane};
 use ports::{Archive, Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
 
-use self::{directory::Directory, follow::Follow, source::Source};
-use crate::moment::{self, Moment};
+use self::{directory::Directory, follow::Follow, rendering::TurnRow, source::Source};
+use crate::{
+    moment::{self, Moment},
+    output::{Format, TextOutput},
+    progress::Progress,
+};
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle journal prod
+  whittle journal prod --since 7d --lane disruption -o table
+  whittle journal prod --follow
+  whittle journal prod 4f1c2a9b
+  whittle journal prod --since 7d --export copy
+  whittle journal prod --from copy")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster
     cluster: String,
@@ -41,18 +52,10 @@ pub(crate) struct Arguments {
     #[arg(short, long, conflicts_with_all = ["until", "export", "turn"])]
     follow: bool,
     /// Copy the records and snapshots into this directory, for `--from`
-    #[arg(long, conflicts_with = "turn")]
+    #[arg(long, conflicts_with = "turn", value_name = "DIR", value_hint = ValueHint::DirPath)]
     export: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    /// One complete record per line
-    Json,
+    #[command(flatten)]
+    output: TextOutput,
 }
 
 /// Interval between reads of the ledger.
@@ -76,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         match (&arguments.turn, &arguments.export) {
             (Some(turn), _) => {
                 let entries = source.turn(&cluster, turn).await?;
-                print(arguments.output, &entries, true)
+                print(&arguments.output, &entries, true)
             }
             (None, Some(directory)) => export(arguments, &source, &cluster, directory).await,
             (None, None) => list(arguments, &source, &cluster).await,
@@ -114,35 +117,64 @@ async fn list(arguments: &Arguments, source: &Source, cluster: &ClusterName) -> 
     let now = moment::now();
     let since = arguments.since.before(now)?;
     if !arguments.follow {
+        let progress = Progress::of("Reading the journal");
         let found = records(arguments, source, cluster, now).await?;
+        drop(progress);
         if found.is_empty() {
             eprintln!("whittle: nothing was decided in cluster {cluster} since {since:.0}");
         }
-        return print(arguments.output, &found, false);
+        return print(&arguments.output, &found, false);
     }
     let mut follow = Follow::since(since);
+    let mut output = arguments.output;
     loop {
         let until = moment::now();
         let mut found = follow
             .read_new(source, cluster, until, arguments.last)
             .await?;
         found.retain(|entry| arguments.lane.is_none_or(|lane| entry.lane == lane));
-        print(arguments.output, &found, false)?;
+        print(&output, &found, false)?;
+        if !found.is_empty() {
+            output = output.without_headers();
+        }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Prints records. A closed pipe, as with `head`, ends the listing.
-fn print(output: Output, entries: &[JournalEntry], whole: bool) -> Result<()> {
+fn print(output: &TextOutput, entries: &[JournalEntry], whole: bool) -> Result<()> {
+    let readable = || {
+        let read = entries.iter().map(Report::read);
+        read.filter_map(|read| {
+            read.map_err(|error| eprintln!("whittle: {:#}", anyhow::Error::from(error)))
+                .ok()
+        })
+    };
     let mut out = std::io::stdout().lock();
-    for entry in entries {
-        match output {
-            Output::Json => writeln!(out, "{}", serde_json::to_string(&entry.body)?)?,
-            Output::Text => match Report::read(entry) {
-                Ok(report) if whole => write!(out, "{}", rendering::whole(&report))?,
-                Ok(report) => write!(out, "{}", rendering::short(&report))?,
-                Err(error) => eprintln!("whittle: {:#}", anyhow::Error::from(error)),
-            },
+    match output.format() {
+        Format::Json => {
+            for entry in entries {
+                writeln!(out, "{}", serde_json::to_string(&entry.body)?)?;
+            }
+        }
+        Format::Yaml => {
+            for entry in entries {
+                write!(out, "---\n{}", serde_saphyr::to_string(&entry.body)?)?;
+            }
+        }
+        Format::Text => {
+            for report in readable() {
+                let text = match whole {
+                    true => rendering::whole(&report),
+                    false => rendering::short(&report),
+                };
+                write!(out, "{text}")?;
+            }
+        }
+        Format::Table | Format::Wide | Format::Name => {
+            drop(out);
+            let rows: Vec<TurnRow> = readable().map(TurnRow).collect();
+            return output.print("", &rows, &());
         }
     }
     Ok(out.flush()?)

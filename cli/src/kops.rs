@@ -10,18 +10,21 @@ mod node_pool;
 mod user_data;
 mod volume;
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use self::{cluster::Cluster, user_data::UserData};
-use crate::convert::{
-    admission,
-    document::{self, Source},
-    edit::Edit,
-    outcome::{Outcome, Report},
+use crate::{
+    convert::{
+        admission,
+        document::{self, Source},
+        edit::Edit,
+        outcome::{Outcome, Report},
+    },
+    exit::Exit,
 };
 
 #[derive(Args)]
@@ -37,9 +40,13 @@ enum Kops {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  kops get cluster,ig --name prod.example.com -o yaml > kops.yaml
+  whittle kops convert -f kops.yaml --user-data nodeupscript.sh > nodepools.yaml
+  whittle kops convert -f kops.yaml --user-data nodes=nodeupscript.sh --previous nodepools.yaml")]
 struct Convert {
     /// Output of `kops get cluster,ig -o yaml`; `-` reads standard input
-    #[arg(short = 'f', long = "filename", required = true, num_args = 1..)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Nodeup script of a group, `igconfig/node/<group>/nodeupscript.sh` in the state store; GROUP may be omitted if there is only one
     #[arg(long, value_name = "[GROUP=]FILE", value_parser = user_data::of_group)]
@@ -71,7 +78,7 @@ struct Inputs {
     allow_unknown: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let Kops::Convert(arguments) = &arguments.command;
     let sources = document::read(&arguments.files)?;
     let scripts = |groups| UserData::read(&arguments.user_data, &arguments.launch_template, groups);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use api::names::group;
 use jiff::Timestamp;
-use k8s::KubeCluster;
+use k8s::{ContextClient, ContextSelection, KubeCluster};
 use model::{
     InstanceType, NodePoolName, Snapshot, node_pool::NodePool, share_shapes, snapshot::Settings,
 };
@@ -21,21 +21,23 @@ use self::source::Source;
 pub(crate) use self::source::offered;
 use crate::{
     classes, cluster,
+    progress::Progress,
     regions::{self, Catalog},
 };
 
 /// Fills the snapshot. Every NodePool may use the catalog's types in the zones of its EC2NodeClass's subnets; without a catalog EC2 is
 /// queried, in builds with AWS. Returns warnings for the user.
 pub(crate) fn observe(
-    context: &str,
+    selection: &ContextSelection,
     snapshot: &mut Snapshot,
     catalog: &Catalog,
 ) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let _progress = Progress::of("Reading the cluster");
     runtime.block_on(async {
-        let client = k8s::from_kubeconfig(context).await?;
+        let ContextClient { context, client } = k8s::from_kubeconfig(selection).await?;
         let (source, mut problems) = Source::of(catalog, snapshot.now).await?;
         let live = Live::new(client, source);
         let read = live.observe(snapshot).await;

@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use k8s::{ContextClient, ContextSelection};
 use serde_json::Value;
 
-use crate::convert::document::{self, Source};
+use crate::{
+    convert::document::{self, Source},
+    progress::Progress,
+};
 
 #[derive(Clone, Default)]
 pub(crate) struct Objects(Vec<Value>);
@@ -29,12 +33,13 @@ impl Objects {
 
     /// Reads lists of a running cluster. Each path comes with the kind of its items, which the items do not contain. Lists that the API
     /// server does not serve are empty.
-    pub(crate) fn of_cluster(context: &str, lists: &[(&str, &str)]) -> Result<Self> {
+    pub(crate) fn of_cluster(selection: &ContextSelection, lists: &[(&str, &str)]) -> Result<Self> {
+        let _progress = Progress::of("Reading the cluster");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(async {
-            let client = k8s::from_kubeconfig(context).await?;
+            let ContextClient { context, client } = k8s::from_kubeconfig(selection).await?;
             let read = Self::of_client(&client, lists).await;
             read.with_context(|| format!("cannot read the cluster of context {context}"))
         })

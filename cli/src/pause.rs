@@ -1,16 +1,30 @@
 //! `whittle pause` and `resume`: a user pauses Whittle for a while, and resumes it (docs/operations.md).
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::{ArgGroup, Args, ValueEnum};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::ledger::{Pause, PauseLevel, PauseScope};
+#[cfg(feature = "aws")]
+use serde::Serialize;
+
+#[cfg(feature = "aws")]
+use crate::output::Row;
+use crate::{exit::Exit, output::ListOutput};
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle pause prod --for 2h --reason 'upgrade of the database'
+  whittle pause prod --node-pool gpu --level all --reason 'training runs'
+  whittle pause --account --reason 'change freeze'
+  whittle pause prod --list")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     what: PauseTarget,
+    /// List the pauses of the cluster or the account that are in force, and change nothing
+    #[arg(long, conflicts_with_all = ["reason", "node_pool"])]
+    list: bool,
+    #[command(flatten)]
+    output: ListOutput,
     /// Extent of the pause: "voluntary" stops disruption that Whittle chooses, "all" also launches and drains under way
     #[arg(long, value_enum, default_value = "voluntary")]
     level: Level,
@@ -18,11 +32,14 @@ pub(crate) struct Arguments {
     #[arg(long = "for", default_value = "4h", value_parser = lasting)]
     lasting: SignedDuration,
     /// Reason, shown to other users
-    #[arg(long, value_parser = text)]
-    reason: String,
+    #[arg(long, value_parser = text, required_unless_present = "list")]
+    reason: Option<String>,
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle resume prod
+  whittle resume prod --node-pool gpu --who ann")]
 pub(crate) struct Resume {
     #[command(flatten)]
     what: PauseTarget,
@@ -114,8 +131,11 @@ pub(crate) fn user(named: Option<&str>) -> Option<String> {
     named.map(str::to_owned).or_else(|| user.next())
 }
 
-pub(crate) fn pause(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn pause(arguments: &Arguments) -> Result<Exit> {
     let now = crate::moment::now();
+    let Some(reason) = &arguments.reason else {
+        return list(arguments, now);
+    };
     let pause = Pause {
         scope: arguments.what.scope(),
         owner: arguments.what.who()?,
@@ -123,14 +143,14 @@ pub(crate) fn pause(arguments: &Arguments) -> Result<ExitCode> {
             Level::Voluntary => PauseLevel::Voluntary,
             Level::All => PauseLevel::All,
         },
-        reason: arguments.reason.clone(),
+        reason: reason.clone(),
         since: now,
         until: (now + arguments.lasting).round(jiff::Unit::Second)?,
     };
     put(&arguments.what, pause, now)
 }
 
-pub(crate) fn resume(arguments: &Resume) -> Result<ExitCode> {
+pub(crate) fn resume(arguments: &Resume) -> Result<Exit> {
     lift(
         &arguments.what,
         &arguments.what.who()?,
@@ -138,11 +158,84 @@ pub(crate) fn resume(arguments: &Resume) -> Result<ExitCode> {
     )
 }
 
+/// A pause for lists.
+#[cfg(feature = "aws")]
+#[derive(Serialize)]
+pub(crate) struct ListedPause {
+    /// `account`, `cluster` or `nodepool/<name>`.
+    scope: String,
+    level: String,
+    owner: String,
+    /// End of the pause; `None` if it lasts until it is lifted.
+    until: Option<Timestamp>,
+    since: Timestamp,
+    reason: String,
+}
+
+#[cfg(feature = "aws")]
+impl From<&Pause> for ListedPause {
+    fn from(pause: &Pause) -> Self {
+        Self {
+            scope: match &pause.scope {
+                PauseScope::Account => "account".to_owned(),
+                PauseScope::Cluster => "cluster".to_owned(),
+                PauseScope::NodePool(name) => format!("nodepool/{name}"),
+            },
+            level: pause.level.to_string(),
+            owner: pause.owner.clone(),
+            until: Some(pause.until).filter(|until| *until != Pause::INDEFINITE),
+            since: pause.since,
+            reason: pause.reason.clone(),
+        }
+    }
+}
+
+#[cfg(feature = "aws")]
+impl Row for ListedPause {
+    const HEADERS: &'static [&'static str] =
+        &["SCOPE", "LEVEL", "OWNER", "UNTIL", "REASON", "SINCE"];
+    const NARROW: usize = 5;
+
+    fn cells(&self) -> Vec<String> {
+        let until = self.until.map(|until| format!("{until:.0}"));
+        vec![
+            self.scope.clone(),
+            self.level.clone(),
+            self.owner.clone(),
+            until.unwrap_or_else(|| "lifted".to_owned()),
+            self.reason.clone(),
+            format!("{:.0}", self.since),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.owner.clone()
+    }
+}
+
+#[cfg(feature = "aws")]
+fn list(arguments: &Arguments, now: Timestamp) -> Result<Exit> {
+    let rows = crate::aws::pauses::of_target(&arguments.what, now)?;
+    if rows.is_empty() {
+        eprintln!("Nothing is paused in {}.", arguments.what.name());
+    }
+    arguments.output.print(&rows)?;
+    Ok(Exit::Done)
+}
+
+#[cfg(not(feature = "aws"))]
+fn list(arguments: &Arguments, _: Timestamp) -> Result<Exit> {
+    anyhow::bail!(
+        "pauses of {} are read from the ledger in AWS, which this build cannot: build it with `--features aws`",
+        arguments.what.name()
+    )
+}
+
 #[cfg(feature = "aws")]
 use crate::aws::pauses::{lift, put};
 
 #[cfg(not(feature = "aws"))]
-fn put(what: &PauseTarget, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode> {
+fn put(what: &PauseTarget, pause: Pause, _: Timestamp) -> Result<Exit> {
     anyhow::bail!(
         "pause of {} until {} is written to the ledger in AWS, which this build cannot: build it with `--features aws`",
         what.name(),
@@ -151,7 +244,7 @@ fn put(what: &PauseTarget, pause: Pause, _: jiff::Timestamp) -> Result<ExitCode>
 }
 
 #[cfg(not(feature = "aws"))]
-fn lift(what: &PauseTarget, who: &str, _: jiff::Timestamp) -> Result<ExitCode> {
+fn lift(what: &PauseTarget, who: &str, _: Timestamp) -> Result<Exit> {
     anyhow::bail!(
         "resume lifts {who}'s pause of {} in AWS, which this build cannot: build it with `--features aws`",
         what.name()

@@ -5,11 +5,12 @@ mod hints;
 mod parts;
 mod protection;
 mod refusals;
+mod rows;
 mod text;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{Read, Write as _},
+    io::Read,
     path::PathBuf,
     sync::Arc,
 };
@@ -20,7 +21,7 @@ use api::{
     manifests::{Manifests, Object},
 };
 use aws_rules::instance_types::Sharing;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueHint};
 use jiff::Timestamp;
 pub(crate) use model::counted;
 use model::{
@@ -31,24 +32,34 @@ use model::{
 use crate::{
     admission, classes, cluster,
     convert::document,
-    decision, live,
+    decision,
+    kubeconfig::Kubeconfig,
+    live,
+    output::TextOutput,
     planning::Planning,
     regions::{self, Catalog},
     workloads,
 };
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle plan
+  whittle plan --context prod --disruption
+  whittle plan -f manifests/ -f extra.yaml --region eu-west-1
+  helm template web ./chart | whittle plan -f nodepools.yaml -f -
+  whittle plan -f manifests/ -o wide")]
 pub(crate) struct Arguments {
     /// Manifests, or folders of manifests at any depth: NodePools, EC2NodeClasses, workloads, pods, nodes, volumes …; `-` reads standard
     /// input
-    #[arg(short = 'f', long = "filename", required_unless_present = "context", num_args = 1..)]
+    #[arg(short = 'f', long = "filename", value_name = "FILE", value_hint = ValueHint::AnyPath, num_args = 1..)]
     files: Vec<PathBuf>,
-    /// Plan for the running cluster of this kubeconfig context instead, read-only
-    #[arg(long, conflicts_with = "files")]
+    /// Kubeconfig context of the running cluster that is planned for, read-only, unless manifests are given; defaults to the current context
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
     context: Option<String>,
-    /// Output format
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Text)]
-    output: Output,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
+    #[command(flatten)]
+    output: TextOutput,
     /// Show which nodes would be disrupted and why, and why the others stay, instead of launches
     #[arg(long)]
     disruption: bool,
@@ -119,12 +130,6 @@ fn switch(
     Ok((gate.to_owned(), on))
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let manifests = read(&arguments.files)?;
     let places = manifests.errors.iter().map(|error| &error.place);
@@ -170,9 +175,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .into_iter()
         .map(|manifest| manifest.object)
         .collect();
-    let problems = match &arguments.context {
-        Some(context) => live::observe(context, &mut snapshot, &arguments.catalog)?,
-        None => from_manifests(&mut snapshot, objects, &arguments.catalog)?,
+    let problems = match arguments.files.is_empty() {
+        true => arguments.observe(&mut snapshot)?,
+        false => from_manifests(&mut snapshot, objects, &arguments.catalog)?,
     };
     for problem in problems {
         eprintln!("whittle: {problem}");
@@ -193,48 +198,47 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(note) = gated(&snapshot).filter(|_| !arguments.disruption) {
         eprintln!("whittle: {note}");
     }
-    let mut out = std::io::stdout().lock();
+    let output = &arguments.output;
     if arguments.disruption {
         let (pass, nodes) = (
             planner::disrupt(&snapshot),
             planner::node_reports(&snapshot),
         );
-        match arguments.output {
-            Output::Json => {
-                let shown = disruption::json(&pass, &nodes, &snapshot);
-                serde_json::to_writer_pretty(&mut out, &shown)?;
-            }
-            Output::Text => {
-                let text = disruption::text(&pass, &nodes, &snapshot, arguments.verbose);
-                out.write_all(text.as_bytes())?;
-            }
-        }
+        let text = disruption::text(&pass, &nodes, &snapshot, arguments.verbose) + "\n";
+        let document = disruption::json(&pass, &nodes, &snapshot);
+        output.print(&text, &rows::of_reports(&nodes), &document)?;
     } else {
         let fixed = planner::static_capacity(&snapshot).plan;
         let mut plan = planner::provision(&snapshot, planner::Share::WHOLE);
         let hints = hints_of(&snapshot, &plan, &known);
-        match arguments.output {
-            Output::Json => {
-                plan.actions.splice(0..0, fixed.actions);
-                let mut shown = decision::provisioning(&plan);
-                let launches = plan
-                    .actions
-                    .iter()
-                    .filter_map(|entry| entry.action.launch());
-                parts::add_to(shown.get_mut("newNodes"), launches, &snapshot);
-                serde_json::to_writer_pretty(&mut out, &shown)?;
-            }
-            Output::Text => {
-                let parts = arguments.verbose.then_some(&snapshot);
-                out.write_all(text::of(&plan, &fixed, &hints, parts).as_bytes())?;
-            }
+        let parts = arguments.verbose.then_some(&snapshot);
+        let text = text::of(&plan, &fixed, &hints, parts) + "\n";
+        plan.actions.splice(0..0, fixed.actions);
+        let mut document = decision::provisioning(&plan);
+        let launches = plan.actions.iter();
+        let launches = launches.filter_map(|entry| entry.action.launch());
+        parts::add_to(document.get_mut("newNodes"), launches, &snapshot);
+        output.print(&text, &rows::of_plan(&plan), &document)?;
+        if let Some(note) = rows::waiting(&plan).filter(|_| output.is_table()) {
+            eprintln!("whittle: {note}");
         }
     }
-    writeln!(out)?;
     if unread > 0 {
         bail!("{} left out of the plan", counted(unread, "manifest"));
     }
     Ok(())
+}
+
+impl Arguments {
+    /// Fills the snapshot from the cluster of the named context, or of the current one. Returns warnings for the user.
+    fn observe(&self, snapshot: &mut Snapshot) -> Result<Vec<String>> {
+        let selection = self.kubeconfig.select(self.context.as_deref());
+        let observed = live::observe(&selection, snapshot, &self.catalog);
+        match self.context.is_some() {
+            true => observed,
+            false => observed.context("no manifests are named with -f"),
+        }
+    }
 }
 
 /// Fills the snapshot with the objects that a cluster would make of manifests. Returns warnings for the user.

@@ -1,36 +1,39 @@
 //! `whittle prices`: a Region's table of on-demand prices, from answers of the AWS Price List.
 
 use std::{
-    io::Write,
+    fmt::Write,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 use aws_rules::prices::Products;
-use clap::Args;
-use serde::Deserialize;
+use clap::{Args, ValueHint};
+use model::NanosPerHour;
+use serde::{Deserialize, Serialize};
 
-use crate::catalogs;
+use crate::{
+    catalogs,
+    output::{Row, TextOutput},
+};
 
-/// The answers come from the Pricing API, for shared tenancy and for bare metal:
-///
-///   aws pricing get-products --service-code AmazonEC2 --region us-east-1 --filters
-///     Type=TERM_MATCH,Field=regionCode,Value=eu-west-1 Type=TERM_MATCH,Field=operatingSystem,Value=Linux
-///     Type=TERM_MATCH,Field=preInstalledSw,Value=NA Type=TERM_MATCH,Field=capacitystatus,Value=Used
-///     Type=TERM_MATCH,Field=marketoption,Value=OnDemand Type=TERM_MATCH,Field=tenancy,Value=Shared
-///     'Type=TERM_MATCH,Field=productFamily,Value=Compute Instance' > shared.json
-///
-/// and the same with tenancy Dedicated and product family "Compute Instance (bare metal)". A table that is put into
-/// shared/aws-rules/data/on-demand-prices and named in shared/aws-rules/src/prices/shipped.rs ships with Whittle.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Examples:
+  aws pricing get-products --service-code AmazonEC2 --region us-east-1 --filters \\
+    Type=TERM_MATCH,Field=regionCode,Value=eu-west-1 Type=TERM_MATCH,Field=operatingSystem,Value=Linux \\
+    Type=TERM_MATCH,Field=preInstalledSw,Value=NA Type=TERM_MATCH,Field=capacitystatus,Value=Used \\
+    Type=TERM_MATCH,Field=marketoption,Value=OnDemand Type=TERM_MATCH,Field=tenancy,Value=Shared \\
+    'Type=TERM_MATCH,Field=productFamily,Value=Compute Instance' > shared.json
+  whittle prices --region eu-west-1 shared.json bare-metal.json > eu-west-1.tsv
+  whittle prices --region eu-west-1 shared.json -o table")]
 pub(crate) struct Arguments {
     /// Region of the answers
     #[arg(long)]
     region: String,
     /// Answers of GetProducts as JSON, plain or gzipped
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     answers: Vec<PathBuf>,
+    #[command(flatten)]
+    output: TextOutput,
 }
 
 #[derive(Deserialize)]
@@ -40,20 +43,23 @@ struct Answer {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut table = std::io::stdout().lock();
-    writeln!(
-        table,
-        "# On-demand prices in {}: instance type and amount per hour, Linux, shared tenancy or bare metal (AWS Price List).",
+    let mut text = format!(
+        "# On-demand prices in {}: instance type and amount per hour, Linux, shared tenancy or bare metal (AWS Price List).\n",
         arguments.region
-    )?;
+    );
     let mut all = Products::default();
     for file in &arguments.answers {
         let read = read(file, &arguments.region)?;
         all.unreadable += read.unreadable;
         all.prices.extend(read.prices);
     }
-    for (instance_type, price) in &all.prices {
-        writeln!(table, "{instance_type}\t{}", amount(price.0))?;
+    let price = |(instance_type, price): (&_, &NanosPerHour)| Price {
+        instance_type: String::clone(instance_type),
+        price: amount(price.0),
+    };
+    let prices: Vec<Price> = all.prices.iter().map(price).collect();
+    for price in &prices {
+        let _ = writeln!(text, "{}\t{}", price.instance_type, price.price);
     }
     if all.unreadable > 0 {
         eprintln!(
@@ -61,7 +67,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             all.unreadable
         );
     }
-    Ok(())
+    arguments.output.print(&text, &prices, &prices)
+}
+
+/// Price of an instance type, in the Region's currency per hour.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Price {
+    instance_type: String,
+    price: String,
+}
+
+impl Row for Price {
+    const HEADERS: &'static [&'static str] = &["INSTANCE TYPE", "PRICE/H"];
+    const NARROW: usize = 2;
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.instance_type.clone(), self.price.clone()]
+    }
+
+    fn name(&self) -> String {
+        self.instance_type.clone()
+    }
 }
 
 fn read(file: &Path, region: &str) -> Result<Products> {

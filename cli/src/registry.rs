@@ -1,15 +1,21 @@
 //! `whittle register`, `activate`, `deactivate`, `unregister` and `clusters`: the registry of clusters in Parameter Store
 //! (docs/design.md#registry).
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 use model::ledger::Mode;
 use serde_json::{Value, json};
 
+use crate::{exit::Exit, kubeconfig::Kubeconfig, output::ListOutput};
+
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle clusters
+  whittle clusters -o wide
+  whittle clusters -o name | xargs -n 1 whittle doctor")]
 pub(crate) struct Clusters {
+    #[command(flatten)]
+    output: ListOutput,
     #[command(flatten)]
     registry: Registry,
     #[command(flatten)]
@@ -24,6 +30,11 @@ pub(crate) struct Registry {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle register prod
+  whittle register prod --create-access-entries
+  whittle register kops --endpoint https://api.example.com --credentials /whittle/credentials/kops
+  whittle register prod --replace --reach vpc:vpc-0123456789abcdef0")]
 pub(crate) struct Register {
     /// Name of the cluster: its name in EKS, or the name that instances of another cluster are tagged with
     #[arg(value_parser = name)]
@@ -46,8 +57,10 @@ pub(crate) struct Register {
     #[command(flatten)]
     stack: crate::stack::Stack,
     /// Kubeconfig context for checking the cluster's objects; defaults to the entry's credentials, or for EKS to your AWS credentials
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Overwrite an existing entry
     #[arg(long)]
     replace: bool,
@@ -59,6 +72,9 @@ pub(crate) struct Register {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle unregister prod
+  whittle unregister prod --delete-access-entries --purge")]
 pub(crate) struct Unregister {
     /// Name of the registered cluster
     #[arg(value_parser = name)]
@@ -167,15 +183,17 @@ fn base64(text: &str) -> Result<String, String> {
 }
 
 #[cfg(feature = "aws")]
-pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
+pub(crate) fn register(arguments: &Register) -> Result<Exit> {
     use crate::{aws::registry, doctor::LISTS, objects::Objects};
-    let context = arguments.context.as_deref();
+    let context = arguments
+        .kubeconfig
+        .select_named(arguments.context.as_deref());
     let asked = registry::RegisterOptions {
         replace: arguments.replace,
         grants_access: arguments.create_access_entries,
         stack: &arguments.stack.name,
         objects: context
-            .map(|context| Objects::of_cluster(context, LISTS))
+            .map(|context| Objects::of_cluster(&context, LISTS))
             .transpose()?,
     };
     let (prefix, entry) = (arguments.registry.prefix(), arguments.entry());
@@ -183,7 +201,7 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
 }
 
 #[cfg(feature = "aws")]
-pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
+pub(crate) fn unregister(arguments: &Unregister) -> Result<Exit> {
     let asked = crate::aws::unregister::UnregisterOptions {
         stack: &arguments.stack.name,
         revokes_access: arguments.delete_access_entries,
@@ -195,17 +213,18 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
 }
 
 #[cfg(feature = "aws")]
-pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<ExitCode> {
+pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<Exit> {
     crate::aws::registry::switch(arguments.registry.prefix(), &arguments.cluster, mode)
 }
 
 #[cfg(feature = "aws")]
-pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
-    crate::aws::registry::clusters(arguments.registry.prefix(), &arguments.stack)
+pub(crate) fn clusters(arguments: &Clusters) -> Result<Exit> {
+    let (registry, stack) = (&arguments.registry, &arguments.stack);
+    crate::aws::clusters::list(registry.prefix(), stack, &arguments.output)
 }
 
 #[cfg(not(feature = "aws"))]
-pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
+pub(crate) fn register(arguments: &Register) -> Result<Exit> {
     anyhow::bail!(
         "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{} \
          (stack {}, context {:?}, access entries {})",
@@ -213,13 +232,15 @@ pub(crate) fn register(arguments: &Register) -> Result<ExitCode> {
         arguments.registry.prefix(),
         arguments.cluster,
         arguments.stack.name,
-        arguments.context,
+        arguments
+            .kubeconfig
+            .select_named(arguments.context.as_deref()),
         arguments.create_access_entries,
     )
 }
 
 #[cfg(not(feature = "aws"))]
-pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
+pub(crate) fn unregister(arguments: &Unregister) -> Result<Exit> {
     anyhow::bail!(
         "unregister {} calls AWS, which this build cannot: build it with `--features aws` (stack {}, access entries {}, purge {}, \
          force {}, timeout {} s)",
@@ -233,7 +254,7 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<ExitCode> {
 }
 
 #[cfg(not(feature = "aws"))]
-pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<ExitCode> {
+pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<Exit> {
     anyhow::bail!(
         "{mode:?} mode is set in AWS, which this build cannot: build it with `--features aws`, or edit the parameter {}/{}",
         arguments.registry.prefix(),
@@ -242,7 +263,7 @@ pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<ExitCode> {
 }
 
 #[cfg(not(feature = "aws"))]
-pub(crate) fn clusters(arguments: &Clusters) -> Result<ExitCode> {
+pub(crate) fn clusters(arguments: &Clusters) -> Result<Exit> {
     anyhow::bail!(
         "clusters reads {} in AWS, which this build cannot: build it with `--features aws`",
         arguments.registry.prefix()

@@ -12,9 +12,16 @@ use ports::JournalEntry;
 use turns::Report;
 
 use self::{outcome::Planned, overrides::Overrides};
-use crate::journal::source::{self, Source};
+use crate::{
+    journal::source::{self, Source},
+    progress::Progress,
+};
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle replay prod 4f1c2a9b
+  whittle replay prod 4f1c2a9b --with nodepools.yaml --without spot
+  whittle replay prod 4f1c2a9b --set preferencePolicy=Ignore")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster
     cluster: String,
@@ -25,13 +32,14 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     from: source::Origin,
     /// Write the turn's snapshot into this file, as JSON
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let overrides = Overrides::read(&arguments.overrides)?;
     source::block_on(async {
+        let progress = Progress::of("Planning the snapshot again");
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let (report, lane) = planned(&source.turn(&cluster, &arguments.turn).await?)?;
@@ -40,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
         }
         let text = render(&report, lane, &snapshot, &overrides)?;
+        drop(progress);
         Ok(std::io::stdout().write_all(text.as_bytes())?)
     })
 }

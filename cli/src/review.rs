@@ -1,6 +1,6 @@
 //! `whittle review`: effects of changed manifests over the last days, as a page for a pull request.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::Write, process::ExitCode};
+use std::{collections::BTreeMap, fmt::Write as _, io::Write};
 
 use anyhow::Result;
 use clap::Args;
@@ -11,12 +11,17 @@ use crate::{
         Backtest, ReplacedNodes, Tally,
         views::{self, TimeSpan},
     },
+    exit::Exit,
     journal::source::{self, Source},
     plan::counted,
+    progress::Progress,
     replay::overrides::{Changes, Overrides},
 };
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle review prod --with nodepools.yaml > review.md
+  whittle review prod --with nodepools.yaml --since 3d --cost 5")]
 pub(crate) struct Arguments {
     /// Name of the registered cluster
     cluster: String,
@@ -34,12 +39,10 @@ pub(crate) struct Arguments {
     from: source::Origin,
 }
 
-/// Exit code if something is worse than allowed; errors exit with 1.
-const EXIT_WORSE: u8 = 2;
-
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let changes = Overrides::read(&arguments.changes)?;
     source::block_on(async {
+        let progress = Progress::of("Simulating the cluster of the journal");
         let source = Source::open(&arguments.from).await?;
         let cluster = ClusterName(arguments.cluster.clone());
         let turns = views::turns_with_snapshots(&source, &cluster, &arguments.stretch).await?;
@@ -61,13 +64,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let drifted = last.map_or(Ok(BTreeMap::new()), |last| drifted(&last, &changes))?;
         let risks = risks(arguments, &before, &after, &drifted);
         let page = page(&cluster, seen, &before, &after, &risks);
+        drop(progress);
         std::io::stdout().write_all(page.as_bytes())?;
         let worse = risks.iter().any(|(worse, _)| *worse);
-        Ok(if worse {
-            ExitCode::from(EXIT_WORSE)
-        } else {
-            ExitCode::SUCCESS
-        })
+        Ok(if worse { Exit::Worse } else { Exit::Done })
     })
 }
 

@@ -93,6 +93,10 @@ fn each_cap_changes_separately_and_makes_the_provisioner_due() {
     let row = moto.call("dynamodb", "get_item", lane);
     let due = row.pointer("/Item/due/N").and_then(Value::as_str);
     assert!(due.is_some(), "{row}");
+    let (_, shown) = run(&["-o", "json"]);
+    let document: Value = serde_json::from_str(&shown).unwrap();
+    let caps = json!({"dollarsPerHour": 12.5, "nodes": 3});
+    assert_eq!(document.get("caps"), Some(&caps), "{shown}");
     let (_, shown) = run(&["--dollars-per-hour", "none"]);
     assert!(
         shown.contains("no cap on dollars and at most 3 nodes"),

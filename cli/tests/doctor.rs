@@ -23,6 +23,7 @@ fn doctor(arguments: &[&str]) -> Output {
     whittle
         .args(["doctor", "--now", "2026-01-01T12:00:00Z"])
         .args(arguments)
+        .env("KUBECONFIG", "/nonexistent")
         .current_dir(folder());
     whittle.output().unwrap()
 }

@@ -58,6 +58,7 @@ fn invalid_arguments_are_rejected_before_any_request() {
 fn build_without_aws_feature_names_the_required_feature() {
     for arguments in [
         &["pause", "demo", "--reason", "why", "--who", "ann"][..],
+        &["pause", "demo", "--list"],
         &["resume", "demo", "--who", "ann"],
     ] {
         let refused = whittle(arguments, &[]);
@@ -124,14 +125,33 @@ fn pauses_of_two_users_are_resumed_separately() {
 
     let (done, shown) = run(&["clusters"]);
     assert!(done, "{shown}");
-    let lines: Vec<&str> = shown.lines().collect();
+    let table = "NAME   TYPE   MODE     PAUSES\nprod   eks    active   3\n";
+    assert_eq!(shown, table);
+    let (_, shown) = run(&["clusters", "-o", "wide", "--no-headers"]);
     assert!(
-        matches!(&lines[..], ["prod  eks  active", ann, ben, cat]
-            if ann.contains("by ann") && ann.ends_with("a migration")
-            && ben.contains("NodePool web is paused (all) by ben")
-            && cat.contains("the account is paused (voluntary) by cat")),
+        shown.contains("NodePool web is paused (all) by ben")
+            && shown.contains("the account is paused (voluntary) by cat"),
         "{shown}"
     );
+    let (_, shown) = run(&["clusters", "-o", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(listed.pointer("/0/pauses/0/owner"), Some(&json!("ann")));
+    let (done, shown) = run(&["pause", "prod", "--list"]);
+    assert!(done, "{shown}");
+    let rows: Vec<Vec<&str>> = shown
+        .lines()
+        .map(|row| row.split_whitespace().take(3).collect())
+        .collect();
+    assert_eq!(rows.len(), 4, "{shown}");
+    for row in [
+        ["cluster", "voluntary", "ann"],
+        ["nodepool/web", "all", "ben"],
+        ["account", "voluntary", "cat"],
+    ] {
+        assert!(rows.contains(&row.to_vec()), "{row:?}: {shown}");
+    }
+    let (_, shown) = run(&["pause", "--account", "--list", "-o", "name"]);
+    assert_eq!(shown, "cat\n");
 
     let (done, why) = run(&["resume", "prod", "--who", "ben"]);
     assert!(!done, "{why}");
@@ -149,6 +169,11 @@ fn pauses_of_two_users_are_resumed_separately() {
     );
     assert!(run(&["resume", "--account", "--who", "cat"]).0);
     assert!(run(&["resume", "prod", "--node-pool", "web", "--who", "ben"]).0);
-    let (_, shown) = run(&["clusters"]);
-    assert_eq!(shown, "prod  eks  active\n");
+    let (_, shown) = run(&["clusters", "--no-headers"]);
+    assert_eq!(shown, "prod   eks   active   0\n");
+    let (done, shown) = run(&["pause", "prod", "--list"]);
+    assert!(
+        done && shown == "Nothing is paused in cluster prod.\n",
+        "{shown}"
+    );
 }

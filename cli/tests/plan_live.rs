@@ -319,6 +319,46 @@ async fn reason_for_an_unusable_node_pool_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn current_context_is_used_unless_another_one_is_named() {
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    until_unschedulable(&server).await;
+    let catalog = catalog();
+    let planned = plan(&server, &["--catalog", &catalog]).await;
+    let stdout = text(&planned.stdout);
+    assert!(stdout.contains("3 nodes to launch"), "{stdout}{planned:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("other");
+    std::fs::write(&file, server.kubeconfig_yaml()).unwrap();
+    let named = [
+        "--kubeconfig",
+        file.to_str().unwrap(),
+        "--catalog",
+        &catalog,
+    ];
+    let missing = [("KUBECONFIG", "/nonexistent")];
+    let planned = plan_with(&server, &named, &missing).await;
+    let stdout = text(&planned.stdout);
+    assert!(stdout.contains("3 nodes to launch"), "{stdout}{planned:?}");
+
+    let refused = plan_with(&server, &["--catalog", &catalog], &missing).await;
+    let stderr = text(&refused.stderr);
+    for part in ["no manifests are named with -f", "name one by --kubeconfig"] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    let yaml = server.kubeconfig_yaml();
+    let lines = yaml
+        .lines()
+        .filter(|line| !line.starts_with("current-context"));
+    std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let refused = plan(&server, &named).await;
+    let stderr = text(&refused.stderr);
+    assert!(stderr.contains("has no current context"), "{stderr}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_context_is_named() {
     let server = cluster().await;
     let planned = plan(&server, &["--context", "prod"]).await;

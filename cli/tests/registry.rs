@@ -330,7 +330,7 @@ mod with_aws {
         let listed = run(&["clusters"]);
         assert_eq!(
             String::from_utf8_lossy(&listed.stdout),
-            "prod  eks  active\n"
+            "NAME   TYPE   MODE     PAUSES\nprod   eks    active   0\n"
         );
         let first = run(&["unregister", "prod"]);
         assert!(!first.status.success());
@@ -341,7 +341,10 @@ mod with_aws {
         assert!(second.status.success(), "{}", stderr_of(&second));
         let listed = run(&["clusters"]);
         let none = "No cluster is registered in us-east-1.\n";
-        assert_eq!(String::from_utf8_lossy(&listed.stdout), none);
+        assert_eq!(stderr_of(&listed), none);
+        assert_eq!(listed.stdout, b"");
+        let listed = run(&["clusters", "-o", "json"]);
+        assert_eq!(listed.stdout, b"[]\n");
         let third = run(&["unregister", "prod"]);
         assert!(
             stderr_of(&third).contains("no cluster prod is registered in us-east-1"),
@@ -484,11 +487,18 @@ mod with_aws {
         let listed = whittle(&["clusters"], &environment);
         assert!(!listed.status.success());
         let shown = stdout_of(&listed);
-        assert!(
-            shown.contains("broken  refused: the registry entry"),
+        let words = |name: &str| {
+            let mut rows = shown.lines().map(str::split_whitespace);
+            rows.find_map(|mut row| (row.next() == Some(name)).then(|| row.collect::<Vec<_>>()))
+        };
+        assert_eq!(words("broken"), Some(vec!["?", "refused", "0"]), "{shown}");
+        assert_eq!(
+            words("kops"),
+            Some(vec!["endpoint", "shadow", "0"]),
             "{shown}"
         );
-        assert!(shown.contains("kops  endpoint  shadow"), "{shown}");
+        let why = stderr_of(&listed);
+        assert!(why.contains("the entry of broken is refused: "), "{why}");
     }
 
     #[test]

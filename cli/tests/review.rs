@@ -82,7 +82,7 @@ async fn compare_shows_actual_and_planned_nodes_side_by_side() {
         assert_ne!(cost, "$0.0000", "{page}");
     }
     assert!(
-        row("Nodes that came").iter().all(|number| number != "0"),
+        row("Nodes launched").iter().all(|number| number != "0"),
         "{page}"
     );
 }

@@ -1,31 +1,29 @@
 //! Caps of the account in the ledger, where every turn reads them with its cluster's mode.
 
-use std::{io::Write, process::ExitCode};
-
 use anyhow::{Context, Result, bail};
 use model::{Lane, caps::AccountSpending};
 use ports::{Ledger, ledger::Moved};
 
 use crate::{
-    caps::{Arguments, describe},
+    caps::{Arguments, describe, document, rows},
+    exit::Exit,
     journal::source::block_on,
 };
 
 /// Maximum number of attempts to commit: clusters change the same row whenever their nodes change.
 const ATTEMPTS_MAX: usize = 10;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     block_on(async {
         let (ledger, _) = super::memory_of(arguments.stack()).await?;
         let account = match arguments.only_shows() {
             true => ledger.spending().await?,
             false => change(&ledger, arguments).await?,
         };
-        let mut out = std::io::stdout().lock();
-        for line in describe(&account) {
-            writeln!(out, "{line}")?;
-        }
-        Ok(ExitCode::SUCCESS)
+        let text = describe(&account).join("\n") + "\n";
+        let (rows, document) = (rows(&account), document(&account));
+        arguments.output.print(&text, &rows, &document)?;
+        Ok(Exit::Done)
     })
 }
 

@@ -1,18 +1,22 @@
 //! Pauses in the ledger, where every turn reads them before it acts.
 
-use std::{collections::BTreeMap, io::Write, process::ExitCode};
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use model::{ClusterName, Lane, ledger::Pause};
 use ports::{Ledger, ledger::Moved};
 
-use crate::{journal::source::block_on, pause::PauseTarget};
+use crate::{
+    exit::Exit,
+    journal::source::block_on,
+    pause::{ListedPause, PauseTarget},
+};
 
 /// Maximum number of attempts to commit: another user may write the same row.
 const ATTEMPTS_MAX: usize = 5;
 
-pub(crate) fn put(what: &PauseTarget, pause: Pause, now: Timestamp) -> Result<ExitCode> {
+pub(crate) fn put(what: &PauseTarget, pause: Pause, now: Timestamp) -> Result<Exit> {
     block_on(async {
         let (ledger, _) = super::memory_of(&what.stack.name).await?;
         let of = known(&ledger, what).await?;
@@ -30,11 +34,11 @@ pub(crate) fn put(what: &PauseTarget, pause: Pause, now: Timestamp) -> Result<Ex
             pause.reason
         )?;
         others(&mut out, &all, &pause.owner, now)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Done)
     })
 }
 
-pub(crate) fn lift(what: &PauseTarget, who: &str, now: Timestamp) -> Result<ExitCode> {
+pub(crate) fn lift(what: &PauseTarget, who: &str, now: Timestamp) -> Result<Exit> {
     block_on(async {
         let (ledger, _) = super::memory_of(&what.stack.name).await?;
         let of = known(&ledger, what).await?;
@@ -61,7 +65,23 @@ pub(crate) fn lift(what: &PauseTarget, who: &str, now: Timestamp) -> Result<Exit
         let mut out = std::io::stdout().lock();
         writeln!(out, "{who}'s pause of {} is over.", what.name())?;
         others(&mut out, &left, who, now)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Done)
+    })
+}
+
+/// The pauses of the target that are in force.
+pub(crate) fn of_target(what: &PauseTarget, now: Timestamp) -> Result<Vec<ListedPause>> {
+    block_on(async {
+        let (ledger, _) = super::memory_of(&what.stack.name).await?;
+        let of = known(&ledger, what).await?;
+        let pauses = match &of {
+            // Those of the account, too.
+            Some(cluster) => ledger.meta(cluster).await?.map(|meta| meta.pauses),
+            None => Some(ledger.pauses(None).await?),
+        };
+        let pauses = pauses.unwrap_or_default();
+        let live = pauses.iter().filter(|pause| pause.is_live(now));
+        Ok(live.map(ListedPause::from).collect())
     })
 }
 

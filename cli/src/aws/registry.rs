@@ -1,28 +1,26 @@
 //! Registry entries: reading and writing them, and checking a cluster's prerequisites in its account before registration.
 
-use std::{collections::BTreeMap, io::Write, process::ExitCode};
+use std::io::Write;
 
 use anyhow::{Context, Result, bail};
 use ec2::Account;
 use jiff::Timestamp;
-use model::{
-    ClusterName,
-    ledger::{Mode, Pause},
-};
+use model::{ClusterName, ledger::Mode};
 use ports::{CloudError, Ledger, Registry, limits::ssm::PARAMETER_BYTES, registry::RegistryEntry};
 use serde_json::Value;
 
 use super::{
     FixedClock, access,
     checks::{self, is_eks},
-    memory_of, pauses,
+    memory_of,
 };
 use crate::{
+    exit::Exit,
     finding::{self, Finding, found},
     journal::source::block_on,
     moment::now,
     objects::Objects,
-    stack::Stack,
+    progress::Progress,
 };
 
 pub(super) async fn account(prefix: &str) -> Account {
@@ -53,8 +51,9 @@ pub(crate) fn register(
     cluster: &str,
     entry: &Value,
     asked: RegisterOptions<'_>,
-) -> Result<ExitCode> {
+) -> Result<Exit> {
     block_on(async {
+        let progress = Progress::of("Checking the cluster and its account");
         let account = account(prefix).await;
         let name = format!("{prefix}/{cluster}");
         let findings = async {
@@ -109,6 +108,7 @@ pub(crate) fn register(
             findings = checks::all(&account, cluster, entry, asked.objects, now()).await?;
         }
         let queues = queues(&account, cluster, entry, asked.stack).await;
+        drop(progress);
         let mut out = std::io::stdout().lock();
         writeln!(
             out,
@@ -124,7 +124,7 @@ pub(crate) fn register(
             "{access_note}{}",
             next_steps(cluster, entry, asked.grants_access, &queues)
         )?;
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Done)
     })
 }
 
@@ -220,7 +220,7 @@ async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<Regi
 }
 
 /// Changes the mode of a registered cluster, and no other key of its entry.
-pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode> {
+pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<Exit> {
     block_on(async {
         let account = account(prefix).await;
         let entry = entry_of(&account, prefix, cluster).await?;
@@ -236,7 +236,7 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode
         let mut out = std::io::stdout().lock();
         if was.mode == mode {
             writeln!(out, "{cluster} is in {} mode already.", mode_text(mode))?;
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Exit::Done);
         }
         let change = |entry: &mut serde_json::Map<String, Value>| {
             entry.insert("mode".to_owned(), mode_text(mode).into());
@@ -255,11 +255,11 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<ExitCode
                  Nodes stay as they are."
             )?,
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Done)
     })
 }
 
-fn mode_text(mode: Mode) -> &'static str {
+pub(super) fn mode_text(mode: Mode) -> &'static str {
     match mode {
         Mode::Active => "active",
         Mode::Shadow => "shadow",
@@ -292,64 +292,4 @@ pub(crate) fn doctor(
         }
         Ok(findings)
     })
-}
-
-pub(crate) fn clusters(prefix: &str, stack: &Stack) -> Result<ExitCode> {
-    block_on(async {
-        let account = account(prefix).await;
-        let entries = account.entries().await;
-        let entries = entries.with_context(|| {
-            format!("cannot read {prefix}: it takes ssm:GetParametersByPath on it")
-        })?;
-        let mut paused = paused(&entries, stack).await;
-        let mut out = std::io::stdout().lock();
-        let mut broken = false;
-        for entry in &entries {
-            let description = description_of(entry);
-            broken |= description.is_err();
-            let description = description.unwrap_or_else(|refused| refused);
-            writeln!(out, "{}  {description}", entry.cluster)?;
-            let pauses = paused
-                .as_mut()
-                .ok()
-                .and_then(|all| all.remove(&entry.cluster));
-            for pause in pauses.into_iter().flatten() {
-                writeln!(out, "  {pause}")?;
-            }
-        }
-        if entries.is_empty() {
-            writeln!(out, "No cluster is registered in {}.", account.region())?;
-        }
-        if let Err(error) = paused {
-            writeln!(
-                std::io::stderr(),
-                "whittle: pauses are not known: {error:#}"
-            )?;
-        }
-        Ok(match broken {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
-        })
-    })
-}
-
-/// Type and mode of an entry, or why the entry is refused.
-fn description_of(entry: &RegistryEntry) -> Result<String, String> {
-    let body = entry.body.as_ref();
-    let body = body.map_err(|error| format!("refused: {error}"))?;
-    let read = turns::Entry::read(body).map_err(|error| format!("refused: {error}"))?;
-    let kind = body.get("type").and_then(Value::as_str).unwrap_or("?");
-    Ok(format!("{kind}  {}", mode_text(read.mode)))
-}
-
-async fn paused(
-    entries: &[RegistryEntry],
-    stack: &Stack,
-) -> Result<BTreeMap<ClusterName, Vec<Pause>>> {
-    if entries.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let (ledger, _) = memory_of(&stack.name).await?;
-    let clusters = entries.iter().map(|entry| &entry.cluster);
-    pauses::of_clusters(&ledger, clusters, now()).await
 }

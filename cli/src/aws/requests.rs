@@ -1,7 +1,5 @@
 //! Approval requests in the ledger, where the next turn reads the decision.
 
-use std::io::Write;
-
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use model::{
@@ -22,11 +20,11 @@ pub(crate) fn list(arguments: &Arguments, now: Timestamp) -> Result<()> {
     block_on(async {
         let (ledger, _) = super::memory_of(&arguments.stack.name).await?;
         let requests = requests(&ledger, arguments.cluster()).await?;
-        let mut out = std::io::stdout().lock();
-        for line in listed(&requests, arguments.cluster(), now) {
-            writeln!(out, "{line}")?;
+        let rows = listed(&requests, now);
+        if rows.is_empty() {
+            eprintln!("Nothing waits for approval in {}.", arguments.cluster());
         }
-        Ok(())
+        arguments.output.print(&rows)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Removal of a cluster from the registry: the stack releases the cluster first, then its rows can be deleted.
 
-use std::{io::Write, process::ExitCode, time::Duration};
+use std::{io::Write, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use ec2::Account;
@@ -10,7 +10,7 @@ use ports::{Cloud, Ledger, Registry};
 use serde_json::{Value, json};
 
 use super::{access, memory_of, registry::account};
-use crate::journal::source::block_on;
+use crate::{exit::Exit, journal::source::block_on};
 
 /// Interval between reads of the ledger; the sweep runs every minute.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub(crate) fn unregister(
     prefix: &str,
     cluster: &str,
     asked: &UnregisterOptions<'_>,
-) -> Result<ExitCode> {
+) -> Result<Exit> {
     block_on(async {
         let account = account(prefix).await;
         let name = ClusterName::from(cluster);
@@ -51,7 +51,7 @@ pub(crate) fn unregister(
         if asked.purges {
             purge(&account, &name, asked).await?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Exit::Done)
     })
 }
 

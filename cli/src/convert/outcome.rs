@@ -1,12 +1,14 @@
 //! Outcome of a conversion: the converted documents, changes, warnings and refusals, printed as text or JSON.
 
-use std::{io::Write, process::ExitCode};
+use std::io::Write;
 
 use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::json;
 
 use super::edit::{self, Edit, Refusal};
+
+use crate::exit::Exit;
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Report {
@@ -65,15 +67,15 @@ impl Outcome {
     }
 
     /// Writes the output to standard output and the report to standard error.
-    pub(crate) fn deliver(&self, report: Report) -> Result<ExitCode> {
+    pub(crate) fn deliver(&self, report: Report) -> Result<Exit> {
         std::io::stdout().lock().write_all(self.text.as_bytes())?;
         match report {
             Report::Text => self.print_report(),
             Report::Json => self.print_json()?,
         }
         Ok(match self.refusals.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+            true => Exit::Done,
+            false => Exit::Refused,
         })
     }
 

@@ -19,6 +19,7 @@ use self::{document::Source, hub::Hub, recorded::Recorded, server::Server, watch
 use crate::{
     demo::DemoSource,
     journal::source::{self, Origin},
+    kubeconfig::Kubeconfig,
     live::Live,
     moment::{self, Moment},
     planning::Planning,
@@ -31,11 +32,17 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const DEMO_INTERVAL: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
-#[command(group = ArgGroup::new("what").required(true))]
+#[command(group = ArgGroup::new("what"), after_help = "Examples:
+  whittle dashboard
+  whittle dashboard --context prod --port 8080
+  whittle dashboard --journal prod --since 1d
+  whittle dashboard --demo")]
 pub(crate) struct Arguments {
-    /// Show the running cluster of this kubeconfig context, read-only; repeat it for several clusters
-    #[arg(long, group = "what")]
+    /// Show the running cluster of this kubeconfig context, read-only; repeat it for several clusters; defaults to the current context
+    #[arg(long, group = "what", value_name = "NAME")]
     context: Vec<String>,
+    #[command(flatten)]
+    kubeconfig: Kubeconfig,
     /// Show the journal of this registered cluster; repeat it for several clusters
     #[arg(long, group = "what", value_name = "CLUSTER")]
     journal: Vec<String>,
@@ -71,14 +78,7 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
     let settings = arguments.planning.settings()?;
     let server = Server::bind(arguments.port).await?;
     let mut observers = Observers::default();
-    if !arguments.context.is_empty() {
-        for context in &arguments.context {
-            let watch = of_context(context, &arguments.catalog, settings.clone()).await?;
-            let hub = observers.hub("context", context, moment::now());
-            observers.tasks.spawn(watch.run(hub));
-        }
-        serve(server, observers).await
-    } else if !arguments.journal.is_empty() {
+    if !arguments.journal.is_empty() {
         let planning = &arguments.planning;
         planning.refuse("a journal contains decisions by the settings of their time")?;
         let catalog = &arguments.catalog;
@@ -89,7 +89,7 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
             observers.tasks.spawn(recorded.run(hub));
         }
         serve(server, observers).await
-    } else {
+    } else if arguments.demo {
         let demo_source = DemoSource::open().await?;
         let now = demo_source.clock().now();
         let hub = observers.hub("demo", "a simulated account and cluster", now);
@@ -100,6 +100,16 @@ async fn dashboard(arguments: &Arguments) -> Result<()> {
             served = serve(server, observers) => served,
             played = playing => played,
         }
+    } else {
+        let named = arguments.context.iter().map(|name| Some(name.as_str()));
+        let current = arguments.context.is_empty().then_some(None);
+        for context in named.chain(current) {
+            let connected = k8s::from_kubeconfig(&arguments.kubeconfig.select(context)).await?;
+            let hub = observers.hub("context", &connected.context, moment::now());
+            let watch = of_cluster(connected.client, &arguments.catalog, settings.clone()).await?;
+            observers.tasks.spawn(watch.run(hub));
+        }
+        serve(server, observers).await
     }
 }
 
@@ -145,8 +155,7 @@ async fn of_journal(arguments: &Arguments, cluster: &str) -> Result<Recorded> {
     })
 }
 
-async fn of_context(context: &str, catalog: &Catalog, settings: Settings) -> Result<Watch> {
-    let client = k8s::from_kubeconfig(context).await?;
+async fn of_cluster(client: k8s::Client, catalog: &Catalog, settings: Settings) -> Result<Watch> {
     Ok(Watch {
         live: Live::lenient(client.clone(), catalog, moment::now()).await?,
         client,

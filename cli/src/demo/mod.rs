@@ -49,6 +49,9 @@ const RATE: u32 = 25;
 const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle demo
+  whittle demo --keep")]
 pub(crate) struct Arguments {
     /// Keep the cluster running after the demo, for kubectl, until Ctrl-C
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use k8s::KubeCluster;
+use k8s::{ContextClient, ContextSelection, KubeCluster};
 use model::{
     NodeClaimName,
     journal::Subject,
@@ -13,7 +13,10 @@ use model::{
     pod::Pod,
 };
 use ports::Cluster;
+use serde::Serialize;
 use turns::{Report, Step};
+
+use crate::output::Row;
 
 /// A node as its cluster has it, with the pods on it.
 #[derive(Default)]
@@ -29,8 +32,11 @@ struct Event {
 }
 
 /// Reads the node from the cluster of a kubeconfig context.
-pub(super) async fn observe(context: &str, claim: &NodeClaimName) -> Result<Observed> {
-    let client = k8s::from_kubeconfig(context).await?;
+pub(super) async fn observe(
+    selection: &ContextSelection,
+    claim: &NodeClaimName,
+) -> Result<Observed> {
+    let ContextClient { context, client } = k8s::from_kubeconfig(selection).await?;
     // The Lease is irrelevant, because the cluster is only read.
     let api = KubeCluster::new(client, "kube-system");
     let read = tokio::try_join!(api.node_claims(), api.nodes(), api.pods());
@@ -74,20 +80,69 @@ pub(super) fn launch(
     }
 }
 
-/// One line for each step: seconds since the first, seconds since the step before, and the step.
-pub(super) fn render(report: &Report, observed: &Observed) -> String {
+/// A step of the timeline.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TimelineStep {
+    at: Timestamp,
+    /// Seconds since the first step, and since the step before.
+    seconds: f64,
+    took: f64,
+    step: String,
+}
+
+impl Row for TimelineStep {
+    const HEADERS: &'static [&'static str] = &["AT", "TOOK", "STEP", "TIME"];
+    const NARROW: usize = 3;
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            format!("{:.2}s", self.seconds),
+            format!("{:.2}s", self.took),
+            self.step.clone(),
+            format!("{:.3}", self.at),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.step.clone()
+    }
+}
+
+pub(super) fn steps(report: &Report, observed: &Observed) -> Vec<TimelineStep> {
     let events = events(report, observed);
     let Some(first) = events.first().map(|event| event.at) else {
-        return String::new();
+        return Vec::new();
     };
-    let mut text = format!("{:>8}  {:>8}  since {first:.3}\n", "AT", "TOOK");
     let mut last = first;
-    for event in &events {
+    let steps = events.into_iter().map(|event| {
         // The API server's times are whole seconds, so that a step may seem to end before it began.
         let took = event.at.duration_since(last).as_secs_f64().max(0.0);
         last = last.max(event.at);
-        let at = last.duration_since(first).as_secs_f64();
-        let _ = writeln!(text, "{at:>7.2}s  {took:>7.2}s  {}", event.what);
+        TimelineStep {
+            at: event.at,
+            seconds: last.duration_since(first).as_secs_f64(),
+            took,
+            step: event.what,
+        }
+    });
+    steps.collect()
+}
+
+/// One line for each step: seconds since the first, seconds since the step before, and the step.
+pub(super) fn render(steps: &[TimelineStep]) -> String {
+    let Some(first) = steps.first() else {
+        return String::new();
+    };
+    let mut text = format!("{:>8}  {:>8}  since {:.3}\n", "AT", "TOOK", first.at);
+    for TimelineStep {
+        seconds,
+        took,
+        step,
+        ..
+    } in steps
+    {
+        let _ = writeln!(text, "{seconds:>7.2}s  {took:>7.2}s  {step}");
     }
     text
 }

@@ -6,7 +6,7 @@ mod options;
 mod values;
 mod webhook;
 
-use std::{fs, io::Write, path::PathBuf, process::ExitCode};
+use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,9 +16,13 @@ use self::{
     handler::Options,
     options::{NOT_NEEDED, known},
 };
-use crate::convert::edit::Refusal;
+use crate::{convert::edit::Refusal, exit::Exit};
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  helm get values aws-node-termination-handler -n kube-system > nth.yaml
+  whittle import nth -f nth.yaml
+  whittle import nth -f nth.yaml --webhook-parameter /whittle/webhook")]
 pub(super) struct Arguments {
     /// Values of NTH's chart, as printed by `helm get values`
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
@@ -29,7 +33,7 @@ pub(super) struct Arguments {
 }
 
 /// Prints the settings, and reports the outcome of each option; exits with 1 where one is refused.
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(super) fn run(arguments: &Arguments) -> Result<Exit> {
     let name = arguments.file.display();
     let text = fs::read_to_string(&arguments.file);
     let text = text.with_context(|| format!("cannot read {name}"))?;
@@ -42,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         eprintln!("whittle: {refusal}");
     }
     if !conversion.refusals.is_empty() {
-        return Ok(ExitCode::FAILURE);
+        return Ok(Exit::Refused);
     }
     let entry = conversion.entry()?;
     writeln!(
@@ -53,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     eprintln!(
         "add these settings to the cluster's registry entry; docs/how-to/migrate-from-node-termination-handler.md has the steps of the migration"
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Done)
 }
 
 /// Converts a chart's values.

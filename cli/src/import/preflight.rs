@@ -7,6 +7,7 @@ mod checks;
 use std::{fmt::Write, path::PathBuf};
 
 use anyhow::Result;
+use k8s::ContextSelection;
 use serde_json::Value;
 
 use self::account::Account;
@@ -32,7 +33,7 @@ const LISTS: &[(&str, &str)] = &[
 /// Runs the checks; `None` without anything to check.
 pub(super) fn run(
     manifests: &[PathBuf],
-    context: Option<&str>,
+    context: Option<&ContextSelection>,
     account: &[PathBuf],
     groups: &[Group],
     pools: &[Value],

@@ -1,11 +1,13 @@
-//! Records as text.
+//! Records as text and as rows of a table.
 
 use std::fmt::Write;
 
-use model::journal::Line;
+use jiff::Timestamp;
+use model::{Lane, ids::TurnId, journal::Line};
+use serde::Serialize;
 use turns::{Outcome, Report};
 
-use crate::plan::counted;
+use crate::{output::Row, plan::counted};
 
 /// Upper bound on the lines of one kind in a list entry; the rest are counted, so that an entry fits on a screen.
 const LINES_SHOWN_MAX: usize = 5;
@@ -86,6 +88,102 @@ pub(crate) fn about(report: &Report, wanted: &dyn Fn(&Line) -> bool) -> String {
         let _ = writeln!(text, "{:24}turn {}", "", report.turn);
     }
     text
+}
+
+/// A turn in a table.
+pub(crate) struct TurnRow(pub(crate) Report);
+
+impl Row for TurnRow {
+    const HEADERS: &'static [&'static str] = &[
+        "AT", "LANE", "TURN", "OUTCOME", "PLANNED", "LAUNCHED", "FAILED", "WAITING", "NODES",
+        "PODS", "PROBLEMS",
+    ];
+    const NARROW: usize = 7;
+
+    fn cells(&self) -> Vec<String> {
+        let report = &self.0;
+        let outcome = match &report.outcome {
+            Outcome::Done => "done",
+            Outcome::Held => "held",
+            Outcome::Unregistered => "unregistered",
+            Outcome::Elsewhere(_) => "elsewhere",
+            Outcome::Postponed(_) => "postponed",
+            Outcome::Failed(_) => "failed",
+        };
+        let mut cells = vec![
+            format!("{:.0}", report.at),
+            report.lane.to_string(),
+            report.turn.to_string(),
+            outcome.to_owned(),
+        ];
+        let numbers = [
+            report.planned.len() + report.shadowed.len(),
+            report.launched.len(),
+            report.failed.len(),
+            report.unplaced.len(),
+            report.nodes,
+            report.pods,
+            report.problems.len(),
+        ];
+        cells.extend(numbers.map(|number| number.to_string()));
+        cells
+    }
+
+    fn name(&self) -> String {
+        self.0.turn.to_string()
+    }
+}
+
+/// A decision of a turn about an object.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DecisionRow {
+    at: Timestamp,
+    lane: Lane,
+    /// Kind of the decision, such as `plans` or `launched`.
+    kind: &'static str,
+    decision: String,
+    turn: TurnId,
+    /// Reason for which nothing was done although something was planned.
+    not_done: Option<String>,
+}
+
+/// The decisions of the lines about an object.
+pub(crate) fn decisions(report: &Report, wanted: &dyn Fn(&Line) -> bool) -> Vec<DecisionRow> {
+    let mut rows = Vec::new();
+    for (kind, lines) in parts(report) {
+        let lines = lines.iter().filter(|line| wanted(line));
+        rows.extend(lines.map(|line| DecisionRow {
+            at: report.at,
+            lane: report.lane,
+            kind,
+            decision: line.to_string(),
+            turn: report.turn.clone(),
+            not_done: report.stopped.clone(),
+        }));
+    }
+    rows
+}
+
+impl Row for DecisionRow {
+    const HEADERS: &'static [&'static str] =
+        &["AT", "LANE", "KIND", "DECISION", "TURN", "NOT DONE"];
+    const NARROW: usize = 4;
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            format!("{:.0}", self.at),
+            self.lane.to_string(),
+            self.kind.to_owned(),
+            self.decision.clone(),
+            self.turn.to_string(),
+            self.not_done.clone().unwrap_or_default(),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.turn.to_string()
+    }
 }
 
 fn head(report: &Report) -> String {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::Args;
+use clap::{Args, ValueHint};
 use model::{ClusterName, Snapshot};
 use ports::{Archive, Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
@@ -13,10 +13,10 @@ use super::Directory;
 #[derive(Args)]
 pub(crate) struct Origin {
     /// Name of the deployed stack
-    #[arg(long, default_value = "whittle")]
+    #[arg(long, default_value = "whittle", value_name = "NAME")]
     stack: String,
     /// Read a directory that `whittle journal --export` wrote, instead of the stack; AWS is not queried
-    #[arg(long = "from", conflicts_with = "stack")]
+    #[arg(long = "from", conflicts_with = "stack", value_name = "DIR", value_hint = ValueHint::DirPath)]
     directory: Option<PathBuf>,
 }
 

@@ -80,7 +80,7 @@ fn node(node: &NodeReport) -> Value {
     })
 }
 
-fn known(price: NanosPerHour) -> Option<NanosPerHour> {
+pub(super) fn known(price: NanosPerHour) -> Option<NanosPerHour> {
     Some(price).filter(|price| price.0 > 0)
 }
 

@@ -11,7 +11,7 @@ use crate::{admission, cluster, plan, workloads};
 #[derive(Args)]
 pub(crate) struct Changes {
     /// Manifests that replace those of the same names, or are added: NodePools, NodeOverlays, workloads, pods, PodDisruptionBudgets …
-    #[arg(long = "with", num_args = 1..)]
+    #[arg(long = "with", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
     /// NodePools to remove
     #[arg(long = "without", value_name = "NODEPOOL", num_args = 1..)]

@@ -1,10 +1,10 @@
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderValue, header::USER_AGENT};
 use kube::{
     Client, Config,
-    config::{AuthInfo, KubeConfigOptions, KubeconfigError},
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use secrecy::SecretString;
@@ -40,6 +40,14 @@ pub enum ConnectError {
         "the certificate authority of {endpoint} is not usable: expected PEM certificates in base64"
     )]
     CertificateAuthority { endpoint: String },
+    #[error(
+        "cannot read the kubeconfig: name one by --kubeconfig, or by the environment variable KUBECONFIG"
+    )]
+    Kubeconfig(#[source] Box<KubeconfigError>),
+    #[error(
+        "the kubeconfig has no current context: name one by --context, or select one by `kubectl config use-context`"
+    )]
+    NoCurrentContext,
     #[error("context \"{context}\" cannot be used: look at `kubectl config get-contexts`")]
     Context {
         context: String,
@@ -59,24 +67,50 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Upper bound on the wait between two bytes; a page of 500 pods takes about a second on a busy server.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to a context of the kubeconfig like kubectl: from the files of `KUBECONFIG`, else `~/.kube/config`, with their
-/// credentials.
-pub async fn from_kubeconfig(context: &str) -> Result<Client, ConnectError> {
+/// Selection of a kubeconfig and of its context.
+#[derive(Clone, Debug, Default)]
+pub struct ContextSelection {
+    /// Path of the kubeconfig; `None` means the files of `KUBECONFIG`, else `~/.kube/config`.
+    pub file: Option<PathBuf>,
+    /// `None` means the current context.
+    pub context: Option<String>,
+}
+
+/// A client with the credentials of a context.
+pub struct ContextClient {
+    /// Name of the context.
+    pub context: String,
+    pub client: Client,
+}
+
+/// Connects to a context of the kubeconfig like kubectl, with its credentials.
+pub async fn from_kubeconfig(selection: &ContextSelection) -> Result<ContextClient, ConnectError> {
+    let read = match &selection.file {
+        Some(file) => Kubeconfig::read_from(file),
+        None => Kubeconfig::read(),
+    };
+    let kubeconfig = read.map_err(|source| ConnectError::Kubeconfig(Box::new(source)))?;
+    let current = kubeconfig.current_context.clone();
+    let named = selection.context.clone().or(current);
+    let context = named
+        .filter(|context| !context.is_empty())
+        .ok_or(ConnectError::NoCurrentContext)?;
     let options = KubeConfigOptions {
-        context: Some(context.to_owned()),
+        context: Some(context.clone()),
         ..KubeConfigOptions::default()
     };
-    let config = Config::from_kubeconfig(&options);
-    let mut config = config.await.map_err(|source| ConnectError::Context {
-        context: context.to_owned(),
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|source| ConnectError::Context {
+        context: context.clone(),
         source: Box::new(source),
     })?;
     set_timeouts(&mut config);
     let endpoint = config.cluster_url.to_string();
-    Client::try_from(config).map_err(|source| ConnectError::Client {
+    let client = Client::try_from(config).map_err(|source| ConnectError::Client {
         endpoint,
         source: Box::new(source),
-    })
+    })?;
+    Ok(ContextClient { context, client })
 }
 
 fn set_timeouts(config: &mut Config) {

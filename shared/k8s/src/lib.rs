@@ -18,5 +18,7 @@ mod watch;
 mod watch_cache;
 
 pub use cluster::KubeCluster;
-pub use connect::{Access, ConnectError, Credentials, from_kubeconfig};
+pub use connect::{
+    Access, ConnectError, ContextClient, ContextSelection, Credentials, from_kubeconfig,
+};
 pub use kube::{Client, Error};
