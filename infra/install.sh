@@ -119,6 +119,7 @@ if ! { cp "$work/whittle" "$to/.whittle.new" && chmod 755 "$to/.whittle.new" && 
     fail "cannot write $to/whittle: choose another folder by --to"
 fi
 printf 'installed whittle %s as %s\n' "$version" "$to/whittle"
+printf 'completion for your shell: whittle completion --help\n'
 case :$PATH: in
     *:"$to":*) ;;
     *) printf 'add %s to PATH to call it by its name\n' "$to" ;;

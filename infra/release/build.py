@@ -7,12 +7,15 @@ import pathlib
 import platform
 import subprocess
 import tarfile
+import tempfile
 import zipfile
 
 from common import ARCHITECTURES, FUNCTIONS, ROOT, TARGETS, ReleaseError, run
 
 # Programs run with this version of glibc and later: the one of Amazon Linux 2.
 GLIBC = "2.17"
+# Shell -> name of its completion script.
+COMPLETIONS = {"bash": "whittle.bash", "zsh": "_whittle", "fish": "whittle.fish", "powershell": "whittle.ps1"}
 
 
 def host_architecture():
@@ -50,28 +53,56 @@ def built(binaries, *path):
     return program
 
 
+def program_name(target):
+    return "whittle.exe" if target.startswith("windows") else "whittle"
+
+
 def cli(release, target, binaries=None):
     triple = TARGETS[target]
-    name = "whittle.exe" if target.startswith("windows") else "whittle"
+    name = program_name(target)
     program = built(binaries, target, name)
     if program is None:
         require_target(triple)
         options = ["--locked", "--profile", "cli", "--package", "whittle", "--features", "whittle/aws"]
+        commit = {"WHITTLE_COMMIT": run("git", "rev-parse", "HEAD").strip()}
         if target.startswith("macos"):
             if platform.system() != "Darwin" and not os.environ.get("SDKROOT"):
                 raise ReleaseError("the SDK of macOS is missing: build on macOS, or set SDKROOT")
-            cargo("build" if platform.system() == "Darwin" else "zigbuild", *options, "--target", triple)
+            cargo("build" if platform.system() == "Darwin" else "zigbuild", *options, "--target", triple, **commit)
         elif target.startswith("linux"):
-            cargo("zigbuild", *options, "--target", f"{triple}.{GLIBC}")
+            cargo("zigbuild", *options, "--target", f"{triple}.{GLIBC}", **commit)
         else:
-            cargo("zigbuild", *options, "--target", triple)
+            cargo("zigbuild", *options, "--target", triple, **commit)
         program = target_folder() / triple / "cli" / name
     contents = {name: (program.read_bytes(), 0o755)}
     for document in ("LICENSE", "README.md", "CHANGELOG.md"):
         contents[document] = ((ROOT / document).read_bytes(), 0o644)
+    contents.update(manuals(program if target == host_target() else host_program(binaries)))
     archive = release.cli_archive(target)
     archive.write_bytes(zip_archive(contents) if archive.suffix == ".zip" else tar_archive(contents))
     print(archive.name)
+
+
+def host_program(binaries):
+    """The command line for this machine. Its help is the same without AWS, whose SDK takes minutes to compile."""
+    target = host_target()
+    program = built(binaries, target, program_name(target))
+    if program is None:
+        cargo("build", "--locked", "--profile", "cli", "--package", "whittle", "--target", TARGETS[target])
+        program = target_folder() / TARGETS[target] / "cli" / program_name(target)
+    return program
+
+
+def manuals(program):
+    """Completion scripts and manual pages, as the program writes them."""
+    contents = {
+        f"completions/{name}": (run(program, "completion", shell).encode(), 0o644) for shell, name in COMPLETIONS.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        run(program, "man", "--dir", folder)
+        for page in sorted(pathlib.Path(folder).iterdir()):
+            contents[f"man/{page.name}"] = (page.read_bytes(), 0o644)
+    return contents
 
 
 def functions(release, architecture, binaries=None):

@@ -54,6 +54,7 @@ class InstallScript(unittest.TestCase):
     def test_program_with_the_right_checksum_is_installed_and_runs(self):
         output = self.install().stdout
         self.assertIn(f"installed whittle 1.2.3 as {self.installed}", output)
+        self.assertIn("whittle completion --help", output)
         self.assertIn("to PATH", output)
         self.assertEqual("whittle 1.2.3\n", run(self.installed).stdout)
         # Again over the existing program, then to another folder, and piped to sh.

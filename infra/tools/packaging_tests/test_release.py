@@ -1,5 +1,6 @@
 """Artifacts of a release, built from placeholder programs."""
 
+import fnmatch
 import functools
 import json
 import logging
@@ -28,6 +29,15 @@ logging.getLogger("samtranslator").setLevel(logging.ERROR)
 VERSION = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
 SETTINGS = {"RELEASE_REPOSITORY": "acme/whittle", "RELEASE_BUCKET": "acme-whittle", "RELEASE_REGIONS": "us-east-1 eu-central-1"}
 
+# Answers as the command line does.
+PROGRAM = f"""#!/bin/sh
+case "$1" in
+completion) echo "completion for $2" ;;
+man) echo page > "$3/whittle.1"; echo page > "$3/whittle-plan.1" ;;
+*) echo whittle {VERSION} ;;
+esac
+"""
+
 
 def release(*arguments, check=True, **environment):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
@@ -39,7 +49,9 @@ def write_programs(folder, targets):
     for target in targets:
         name = "whittle.exe" if target.startswith("windows") else "whittle"
         (folder / target).mkdir(parents=True)
-        (folder / target / name).write_text(f"#!/bin/sh\necho whittle {VERSION}\n")
+        program = folder / target / name
+        program.write_text(PROGRAM)
+        program.chmod(0o755)
     for architecture, machine in (("arm64", 183), ("x86_64", 62)):
         (folder / "functions" / architecture).mkdir(parents=True)
         for function in common.FUNCTIONS:
@@ -71,10 +83,20 @@ class Artifacts(unittest.TestCase):
         self.assertIn("bills of materials: `make release-sbom`", left_out)
         self.assertEqual(2, left_out.count("\n"))
 
-    def test_archives_contain_the_program_and_its_license(self):
+    def test_archives_contain_the_program_its_license_completions_and_manual_pages(self):
+        completions = [f"completions/{name}" for name in ("whittle.bash", "_whittle", "whittle.fish", "whittle.ps1")]
+        pages = ["man/whittle-plan.1", "man/whittle.1"]
         with tarfile.open(self.path("whittle-VERSION-linux-arm64.tar.gz")) as archive:
-            self.assertEqual(["whittle", "LICENSE", "README.md", "CHANGELOG.md"], archive.getnames())
+            self.assertEqual(["whittle", "LICENSE", "README.md", "CHANGELOG.md", *completions, *pages], archive.getnames())
             self.assertEqual(0o755, archive.getmember("whittle").mode)
+            self.assertEqual(b"completion for zsh\n", archive.extractfile("completions/_whittle").read())
+
+    def test_formula_installs_files_that_archives_contain(self):
+        named = re.findall(r'"((?:completions|man)/[^"]*)"', self.read("whittle.rb"))
+        with tarfile.open(self.path("whittle-VERSION-linux-arm64.tar.gz")) as archive:
+            for pattern in named:
+                self.assertTrue(any(fnmatch.fnmatch(name, pattern) for name in archive.getnames()), pattern)
+        self.assertEqual(4, len(named))
 
     def test_function_zips_contain_a_program_named_bootstrap(self):
         for architecture in ("arm64", "x86_64"):
