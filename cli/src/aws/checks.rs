@@ -102,8 +102,8 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
                 (from_outside && !public_endpoint)
                     .then(|| format!("{cluster} has no public endpoint")),
             ),
-            "give the stack a lane in its VPC (VpcLaneId, docs/deployment.md) and register it with --reach vpc:<id> --replace, or \
-             switch the public endpoint on, for the functions' addresses at least",
+            "deploy a lane in its VPC (docs/how-to/private-clusters.md) and register the cluster with --reach vpc:<id> --replace, or \
+             enable the public endpoint, for the functions' addresses at least",
         ),
         Finding::new(
             "the public endpoint admits some addresses only, and functions outside a VPC have any",

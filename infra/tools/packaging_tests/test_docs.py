@@ -127,20 +127,15 @@ class Examples(unittest.TestCase):
                 run("bash", "-n", input=code)
 
 
-class Permissions(unittest.TestCase):
-    def test_permissions_page_lists_the_calls_of_each_role(self):
-        roles = {}
-        for entry in yaml.safe_load((ROOT / "tests/permissions/calls.yaml").read_text()):
-            for role in entry.get("roles", [entry.get("role")]):
-                roles.setdefault(role, set()).update(call["do"] for call in entry.get("may", []))
-        rows = {}
-        for name, calls in re.findall(r"^\| ([^|]+) \| (`[a-z0-9-]+:[^|]*) \|$", (ROOT / "docs/reference/permissions.md").read_text(), re.MULTILINE):
-            rows[name.split(",")[0].split(" (")[0]] = set(re.findall(r"`([^`]+)`", calls))
-        for role, row in (("ClusterRole", "cluster role"), ("RelayRole", "relay"), ("SweepRole", "role of EventBridge Scheduler")):
-            self.assertEqual(roles[role], rows[row], role)
-        for function in ("provisioner", "lifecycle", "disruption", "terminator", "interruption", "housekeeper"):
-            role = f"{function.capitalize()}Role"
-            self.assertEqual(roles[role], rows["every function"] | rows.get(function, set()), role)
+class RelayPolicy(unittest.TestCase):
+    def test_relay_policy_of_kops_guide_allows_exactly_the_calls_of_the_relay(self):
+        code = (ROOT / "infra/relay/src/aws.rs").read_text()
+        calls = {f"{service}:{call.title().replace('_', '')}" for service, call in re.findall(r"\.(sqs|dynamodb)\s*\.(\w+)\(\)", code)}
+        self.assertIn("bucket.put(", code)
+        calls.add("s3:PutObject")
+        guide = (ROOT / "docs/how-to/kops-and-self-managed.md").read_text()
+        policy = json.loads(re.search(r"```json\n(\{\s*\"Version\".*?)```", guide, re.DOTALL).group(1))
+        self.assertEqual(calls, {statement["Action"] for statement in policy["Statement"]})
 
 
 class References(unittest.TestCase):
@@ -167,3 +162,39 @@ class References(unittest.TestCase):
         for name in types:
             with self.subTest(name=name):
                 self.assertIn(f"`{name}`", page)
+
+    def test_events_page_lists_every_reason_that_the_code_posts(self):
+        page, _, _ = (ROOT / "docs/events-and-metrics.md").read_text().partition("## Metrics")
+        rows = re.findall(r"^\| (`[^|]+) \| (?:Normal|Warning)[^|]* \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+        listed = {reason for cell, _, _ in rows for reason in re.findall(r"`(\w+)`", cell)}
+        posted = event_reasons()
+        self.assertGreater(len(posted), 50)
+        self.assertEqual(posted, listed)
+
+
+# Code before the reason of an event.
+BEFORE_REASON = (
+    r"\bNote::(?:normal|warning)\(\s*[\w&*.]+,\s*",
+    r"(?:\bNote|\bWarning|\bLaunchWarning) \{[^{}]*?\breason:\s*",
+    r"\bEvent \{[^{}]*?\breason:\s*",
+    r"\bEventKind::\w+,\s*",
+    r"\b(?:blocked_events|events_on_node|events_on_target|normal_event)\(\s*(?:[\w&.]+,\s*)?",
+    r"\blet (?:reason|about) = (?:Some\()?",
+    r"\(\"(?:Normal|Warning)\", ",
+)
+
+
+def event_reasons():
+    """Reasons of events in the code without its tests. Constants are replaced by their values."""
+    folders = [f"shared/{crate}/src" for crate in ("planner", "turns", "executor", "model", "aws-rules")]
+    paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.rs"))]
+    code = [path.read_text().partition("#[cfg(test)]")[0] for path in paths if "tests" not in path.relative_to(ROOT).with_suffix("").parts]
+    # The Node Termination Handler's reasons are the arms of a `match`.
+    _, _, arms = (ROOT / "shared/api/src/names.rs").read_text().partition("pub fn reason(kind: &str)")
+    found = set(re.findall(r'=> "([A-Z]\w+)"', arms.partition("\n    }\n")[0]))
+    constants = dict(re.findall(r'const ([A-Z_]+): &str = "([A-Z]\w+)";', "\n".join(code)))
+    for text in code:
+        for name in re.findall(f"(?:{'|'.join(BEFORE_REASON)})" + r'("[A-Z]\w+"|(?:\w+::)*[A-Z][A-Z_]+\b)', text):
+            found.add(name.strip('"') if name.startswith('"') else constants.get(name.rpartition("::")[2], name))
+    # An event about a condition, whose reason is the condition's type.
+    return found - {"LAUNCHED"}
