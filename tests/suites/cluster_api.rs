@@ -333,8 +333,8 @@ async fn labels_are_written_before_the_status_and_finalizers_are_removed_last() 
 async fn time_of_a_pod_event_is_written_before_the_digest_of_the_pods() {
     let server = server().await;
     let cluster = administrator(&server);
-    let created = cluster.create_node_claim(&launch(&server, "default-abc"));
-    let claim = created.await.unwrap();
+    let launch = launch(&server, "default-abc");
+    let claim = cluster.create_node_claim(&launch).await.unwrap();
     let event: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let changed = NodeClaimUpdate {
         name: claim.name.clone(),
