@@ -4,12 +4,15 @@ mod access;
 pub(crate) mod caps;
 mod checks;
 pub(crate) mod clusters;
+pub(crate) mod init;
 pub(crate) mod pauses;
 pub(crate) mod registry;
 pub(crate) mod requests;
+pub(crate) mod settings;
+pub(crate) mod status;
 pub(crate) mod unregister;
 
-use std::sync::Arc;
+use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result};
 use api::EC2NodeClass;
@@ -129,6 +132,36 @@ pub(crate) async fn approve(
         entry.insert("approvals".to_owned(), approval);
     };
     Ok(account.change_entry(&cluster.into(), change).await?)
+}
+
+/// Interval between reads of the ledger; the sweep runs every minute.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Seconds between messages about a wait.
+const PROGRESS_SECONDS: u64 = 30;
+
+/// Waits until a condition holds, with progress on standard error; returns whether it does.
+pub(crate) async fn until(
+    timeout: Duration,
+    what: &str,
+    is_so: impl AsyncFn() -> Result<bool>,
+) -> Result<bool> {
+    let mut waited = Duration::ZERO;
+    while !is_so().await? {
+        if waited >= timeout {
+            return Ok(false);
+        }
+        if waited.as_secs().is_multiple_of(PROGRESS_SECONDS) {
+            let (waited, most) = (waited.as_secs(), timeout.as_secs());
+            writeln!(
+                std::io::stderr(),
+                "whittle: waiting for {what}, {waited} of at most {most} s …"
+            )?;
+        }
+        let next = POLL_INTERVAL.min(timeout - waited);
+        tokio::time::sleep(next).await;
+        waited += next;
+    }
+    Ok(true)
 }
 
 /// Clock of a command, which has one time.

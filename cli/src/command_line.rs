@@ -28,11 +28,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Clusters",
         &[
+            "init",
             "register",
+            "status",
             "clusters",
             "doctor",
             "activate",
             "deactivate",
+            "settings",
             "unregister",
         ],
     ),

@@ -2,6 +2,7 @@
 
 mod facts;
 mod timeline;
+mod waiting;
 
 use std::collections::BTreeSet;
 
@@ -34,12 +35,13 @@ use crate::{
   whittle explain node ip-10-0-1-7.ec2.internal -c prod --at 2h
   whittle explain nodepool default -c prod -o table")]
 pub(crate) struct Arguments {
-    /// Kind and name of a pod, node, nodeclaim or nodepool, as for kubectl: `pod web-1` or `pod/web-1`
-    #[arg(required = true, num_args = 1..=2)]
+    /// Kind and name of a pod, node, nodeclaim or nodepool, as for kubectl: `pod web-1` or `pod/web-1`; if omitted, explain what waits in
+    /// the cluster of the kubeconfig context
+    #[arg(num_args = 1..=2, requires = "cluster")]
     object: Vec<String>,
-    /// Name of the registered cluster
+    /// Name of the registered cluster; without an object, adds its pauses and approvals
     #[arg(short, long)]
-    cluster: String,
+    cluster: Option<String>,
     /// Namespace of the pod
     #[arg(short, long, default_value = "default")]
     namespace: String,
@@ -52,9 +54,9 @@ pub(crate) struct Arguments {
     /// Show the steps from the wake to the node's first pods, and the time that each took
     #[arg(long)]
     timeline: bool,
-    /// Kubeconfig context for the timeline's steps after the launch, which are the node's conditions and pods; defaults to the current
-    /// context, and with --from to none
-    #[arg(long, value_name = "NAME", requires = "timeline")]
+    /// Kubeconfig context: for the timeline's steps after the launch, which are the node's conditions and pods, and without an object
+    /// for the cluster to explain; defaults to the current context, and with --from to none
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
     #[command(flatten)]
     kubeconfig: Kubeconfig,
@@ -75,6 +77,16 @@ const RECORDS_SEARCHED_MAX: usize = 200;
 const TIMELINE_RECORDS_MAX: usize = 2_000;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let Some(cluster) = arguments
+        .cluster
+        .as_deref()
+        .filter(|_| !arguments.object.is_empty())
+    else {
+        return waiting::run(arguments);
+    };
+    if arguments.context.is_some() && !arguments.timeline {
+        bail!("--context has an effect with --timeline, or without an object");
+    }
     let subject = subject(&arguments.object, &arguments.namespace)?;
     let now = moment::now();
     let until = arguments.at.map_or(Ok(now), |at| at.before(now))?;
@@ -87,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     source::block_on(async {
         let progress = Progress::of("Reading the journal");
         let source = Source::open(&arguments.from).await?;
-        let cluster = ClusterName(arguments.cluster.clone());
+        let cluster = ClusterName::from(cluster);
         let mut text = format!("{subject}\n");
         let mut known = None;
         if arguments.at.is_some()

@@ -26,8 +26,10 @@ mod demo;
 mod doctor;
 mod exit;
 mod explain;
+mod failure;
 mod finding;
 mod import;
+mod init;
 pub mod inputs;
 mod journal;
 mod kops;
@@ -49,6 +51,7 @@ mod replay;
 mod review;
 mod settings;
 mod stack;
+mod status;
 mod timing;
 mod version;
 mod workloads;
@@ -115,6 +118,8 @@ enum Command {
     ExitCodes,
     /// Explain the decisions about a pod, node, NodeClaim or NodePool
     Explain(explain::Arguments),
+    /// Set up an EKS cluster step by step: account, access, stack, registration, chart
+    Init(init::Arguments),
     /// Convert Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings
     Import(import::Arguments),
     /// List decisions of turns and their outcome
@@ -143,6 +148,10 @@ enum Command {
     Replay(replay::Arguments),
     /// Backtest changed manifests over the last days: cost, evictions and risks, as Markdown
     Review(review::Arguments),
+    /// Show or change settings of a registered cluster
+    Settings(settings::Arguments),
+    /// Show clusters, their turns and relays, and what waits for a person
+    Status(status::Arguments),
     /// End a pause early
     Resume(pause::Resume),
     /// Remove a cluster from the registry, after the stack has released it
@@ -158,7 +167,8 @@ pub fn run() -> ExitCode {
         Arguments::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
     let exit = run_command(&arguments.command).unwrap_or_else(|error| {
         let program = style("whittle:").for_stderr().red().bold();
-        eprintln!("{program} {error:#}");
+        let profile = failure::profile();
+        eprintln!("{program} {}", failure::text(&error, profile.as_deref()));
         Exit::Failed
     });
     exit.into()
@@ -182,6 +192,7 @@ fn run_command(command: &Command) -> anyhow::Result<Exit> {
         Command::ExitCodes => exit::run()?,
         Command::Explain(arguments) => explain::run(arguments)?,
         Command::Import(arguments) => return import::run(arguments),
+        Command::Init(arguments) => return init::run(arguments),
         Command::Journal(arguments) => journal::run(arguments)?,
         Command::Kops(arguments) => return kops::run(arguments),
         Command::Manual(arguments) => manual::run(arguments)?,
@@ -191,6 +202,8 @@ fn run_command(command: &Command) -> anyhow::Result<Exit> {
         Command::Register(arguments) => return registry::register(arguments),
         Command::Replay(arguments) => replay::run(arguments)?,
         Command::Review(arguments) => return review::run(arguments),
+        Command::Settings(arguments) => return settings::run(arguments),
+        Command::Status(arguments) => return status::run(arguments),
         Command::Resume(arguments) => return pause::resume(arguments),
         Command::Unregister(arguments) => return registry::unregister(arguments),
         Command::Version(arguments) => version::run(arguments)?,

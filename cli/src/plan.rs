@@ -1,12 +1,12 @@
 //! `whittle plan`: the launches for manifests or a cluster, or the nodes that would be disrupted, with reasons.
 
 pub(crate) mod disruption;
-mod hints;
+pub(crate) mod hints;
 mod parts;
 mod protection;
 mod refusals;
 mod rows;
-mod text;
+pub(crate) mod text;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -286,7 +286,7 @@ fn kinds(manifests: &Manifests) -> Option<String> {
 }
 
 /// Names the pods that wait for their scheduling gates, for which nothing is planned.
-fn gated(snapshot: &Snapshot) -> Option<String> {
+pub(crate) fn gated(snapshot: &Snapshot) -> Option<String> {
     let pods = snapshot.pods.iter().filter(|pod| {
         let is_pending = pod.node_name.is_none() && pod.phase == PodPhase::Pending;
         is_pending && pod.deletion.is_none() && !pod.scheduling_gates.is_empty()
@@ -308,7 +308,7 @@ fn gated(snapshot: &Snapshot) -> Option<String> {
 const NAMES_SHOWN: usize = 5;
 
 /// The first names, and the number of the others.
-fn listed(names: &[impl AsRef<str>]) -> String {
+pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
     let mut shown: Vec<String> = names
         .iter()
         .take(NAMES_SHOWN)
@@ -322,7 +322,7 @@ fn listed(names: &[impl AsRef<str>]) -> String {
 }
 
 /// Hints about pending pods that require what no node has.
-fn hints_of(
+pub(crate) fn hints_of(
     snapshot: &Snapshot,
     plan: &Plan,
     known: &hints::KnownLabels,

@@ -23,6 +23,7 @@ pub(crate) struct Clusters {
 }
 
 #[derive(Args)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Registry {
     /// Path of the registry in Parameter Store
     #[arg(long, default_value = "/whittle/clusters")]
@@ -116,7 +117,7 @@ pub(crate) struct Switch {
 impl Register {
     /// The entry, in shadow mode: turns change nothing until the user activates the cluster.
     fn entry(&self) -> Value {
-        let mut entry = json!({"type": "eks", "reach": self.reach, "mode": "shadow"});
+        let mut entry = eks_entry(&self.reach, self.settings.as_ref());
         let mut set = |key: &str, value: Value| {
             if let Some(entry) = entry.as_object_mut() {
                 entry.insert(key.to_owned(), value);
@@ -132,11 +133,25 @@ impl Register {
         if let Some(credentials) = &self.credentials {
             set("credentials", credentials.as_str().into());
         }
-        if let Some(settings) = &self.settings {
-            set("settings", settings.clone());
-        }
         entry
     }
+}
+
+#[cfg(any(feature = "aws", test))]
+pub(crate) fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Active => "active",
+        Mode::Shadow => "shadow",
+    }
+}
+
+/// The entry of an EKS cluster in shadow mode.
+pub(crate) fn eks_entry(reach: &str, settings: Option<&Value>) -> Value {
+    let mut entry = json!({"type": "eks", "reach": reach, "mode": "shadow"});
+    if let (Some(settings), Some(entry)) = (settings, entry.as_object_mut()) {
+        entry.insert("settings".to_owned(), settings.clone());
+    }
+    entry
 }
 
 /// Validates a name by the rules of Parameter Store and EKS, which leave nothing to be quoted.
@@ -151,7 +166,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
     }
 }
 
-fn reach(text: &str) -> Result<String, String> {
+pub(crate) fn reach(text: &str) -> Result<String, String> {
     let read = turns::Entry::read(&json!({ "reach": text }));
     read.map(|_| text.to_owned())
         .map_err(|error| error.to_string())

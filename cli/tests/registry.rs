@@ -59,6 +59,10 @@ fn invalid_arguments_are_rejected_before_any_request() {
             "reservedENIs \"-1\": expected a number from 0",
         ),
         (&["unregister", ""], "expected the name of a cluster"),
+        (
+            &["settings", "set", "demo", "optimize"],
+            "expected KEY=VALUE",
+        ),
     ] {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success(), "{arguments:?}");
@@ -78,6 +82,10 @@ fn build_without_aws_feature_names_the_required_feature() {
         &["unregister", "demo"],
         &["activate", "demo"],
         &["clusters"],
+        &["init", "demo"],
+        &["status"],
+        &["settings", "get", "demo"],
+        &["settings", "set", "demo", "optimize=upstream"],
     ] {
         let refused = whittle(arguments, &[]);
         assert!(!refused.status.success());

@@ -1,7 +1,7 @@
 //! All checks of a cluster, which `register` runs before the cluster is served and `doctor` runs at any time. They only read.
 
 mod access;
-mod capacity;
+pub(super) mod capacity;
 mod gates;
 pub(super) mod identity;
 mod settings;
@@ -71,7 +71,7 @@ fn optional(what: Option<String>) -> Vec<String> {
     what.into_iter().collect()
 }
 
-async fn eks(account: &Account, cluster: &str) -> Result<EksCluster> {
+pub(super) async fn eks(account: &Account, cluster: &str) -> Result<EksCluster> {
     match account.describe_eks_cluster(&cluster.into()).await {
         Err(CloudError::NotFound { .. }) => bail!(
             "EKS has no cluster {cluster} in {}. Name its Region by AWS_REGION: a stack serves the clusters \
@@ -88,6 +88,7 @@ fn of_eks(cluster: &str, described: &EksCluster, from_outside: bool) -> Vec<Find
         public_endpoint,
         public_cidrs,
         authentication_mode,
+        ..
     } = described;
     let everyone = public_cidrs.is_empty() || public_cidrs.iter().any(|cidr| cidr == "0.0.0.0/0");
     vec![
@@ -196,6 +197,7 @@ mod tests {
                 public_endpoint: !cidrs.is_empty(),
                 public_cidrs: cidrs.iter().map(|cidr| (*cidr).to_owned()).collect(),
                 authentication_mode: mode.into(),
+                ..EksCluster::default()
             };
             let findings = found(of_eks("demo", &described, from_outside)).into_iter();
             findings

@@ -21,6 +21,7 @@ use crate::{
     moment::now,
     objects::Objects,
     progress::Progress,
+    registry::mode_text,
 };
 
 pub(super) async fn account(prefix: &str) -> Account {
@@ -56,47 +57,7 @@ pub(crate) fn register(
         let progress = Progress::of("Checking the cluster and its account");
         let account = account(prefix).await;
         let name = format!("{prefix}/{cluster}");
-        let findings = async {
-            if let Some(endpoint) = turns::endpoint(entry) {
-                let entries = account.entries().await;
-                let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
-                if let Some(duplicate) = duplicate(&entries, cluster, &endpoint) {
-                    bail!(
-                        "its endpoint is registered already, as {prefix}/{duplicate}: unregister that one first"
-                    );
-                }
-            }
-            if let Some(duplicate) =
-                duplicate_in_ledger(&account, cluster, entry, asked.stack).await
-            {
-                bail!(
-                    "its API server is registered already, as {prefix}/{duplicate}, by the uid of its namespace kube-system: unregister \
-                     {duplicate} first"
-                );
-            }
-            checks::all(&account, cluster, entry, asked.objects.clone(), now()).await
-        };
-        let findings = findings.await;
-        let mut findings = findings.with_context(|| format!("{cluster} is not registered"))?;
-        let done = account
-            .put_entry(&cluster.into(), entry, asked.replace)
-            .await;
-        match done {
-            Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
-                "cluster {cluster} is registered already, as {name}: choose another name, or write over it with --replace"
-            ),
-            Err(CloudError::Invalid { .. }) if entry.to_string().len() > PARAMETER_BYTES => bail!(
-                "cannot write {name}; nothing was changed. The entry has {} bytes, and a parameter of the standard tier takes \
-                 {PARAMETER_BYTES}: leave out settings that are defaults, or make it an advanced parameter first (aws ssm put-parameter \
-                 --name {name} --tier Advanced --type String --value '{{}}') and repeat this with --replace",
-                entry.to_string().len()
-            ),
-            done => done.with_context(|| {
-                format!(
-                    "cannot write {name}; nothing was changed. It takes ssm:PutParameter on that parameter"
-                )
-            })?,
-        }
+        let mut findings = write_entry(&account, prefix, cluster, entry, &asked).await?;
         let mut access_note = String::new();
         if asked.grants_access {
             let granted = access::grant(&account, cluster, asked.stack).await;
@@ -126,6 +87,57 @@ pub(crate) fn register(
         )?;
         Ok(Exit::Done)
     })
+}
+
+/// Checks a cluster and writes its entry. Returns the findings. A cluster that cannot be served is an error, and nothing is written.
+pub(super) async fn write_entry(
+    account: &Account,
+    prefix: &str,
+    cluster: &str,
+    entry: &Value,
+    asked: &RegisterOptions<'_>,
+) -> Result<Vec<Finding>> {
+    let name = format!("{prefix}/{cluster}");
+    let findings = async {
+        if let Some(endpoint) = turns::endpoint(entry) {
+            let entries = account.entries().await;
+            let entries = entries.with_context(|| format!("cannot read {prefix}"))?;
+            if let Some(duplicate) = duplicate(&entries, cluster, &endpoint) {
+                bail!(
+                    "its endpoint is registered already, as {prefix}/{duplicate}: unregister that one first"
+                );
+            }
+        }
+        if let Some(duplicate) = duplicate_in_ledger(account, cluster, entry, asked.stack).await {
+            bail!(
+                "its API server is registered already, as {prefix}/{duplicate}, by the uid of its namespace kube-system: unregister \
+                 {duplicate} first"
+            );
+        }
+        checks::all(account, cluster, entry, asked.objects.clone(), now()).await
+    };
+    let findings = findings.await;
+    let findings = findings.with_context(|| format!("{cluster} is not registered"))?;
+    let done = account
+        .put_entry(&cluster.into(), entry, asked.replace)
+        .await;
+    match done {
+        Err(CloudError::Invalid { code, .. }) if code == "ParameterAlreadyExists" => bail!(
+            "cluster {cluster} is registered already, as {name}: choose another name, or write over it with --replace"
+        ),
+        Err(CloudError::Invalid { .. }) if entry.to_string().len() > PARAMETER_BYTES => bail!(
+            "cannot write {name}; nothing was changed. The entry has {} bytes, and a parameter of the standard tier takes \
+             {PARAMETER_BYTES}: leave out settings that are defaults, or make it an advanced parameter first (aws ssm put-parameter \
+             --name {name} --tier Advanced --type String --value '{{}}') and repeat this with --replace",
+            entry.to_string().len()
+        ),
+        done => done.with_context(|| {
+            format!(
+                "cannot write {name}; nothing was changed. It takes ssm:PutParameter on that parameter"
+            )
+        })?,
+    }
+    Ok(findings)
 }
 
 /// Another name under which the same API server is registered: with two entries two lanes would plan for one cluster and its Lease.
@@ -161,28 +173,51 @@ async fn duplicate_in_ledger(
     None
 }
 
-/// Lines for the chart's values: the queues of the functions that serve the cluster's reach.
-async fn queues(account: &Account, cluster: &str, entry: &Value, stack: &str) -> String {
-    const LANES: [&str; 4] = ["provision", "lifecycle", "disrupt", "terminate"];
+/// Names of the queues in the chart's values, with their URLs, for the functions that serve the entry's network.
+async fn queues(
+    account: &Account,
+    cluster: &str,
+    entry: &Value,
+    stack: &str,
+) -> [(&'static str, String); 4] {
     let number = account.account_of_entry(&cluster.into()).await;
     // Users who may only write the entry look the number up in the console.
     let number = number
         .ok()
         .flatten()
         .unwrap_or_else(|| "<account>".to_owned());
+    queues_of(account, &number, entry, stack)
+}
+
+/// As [`queues`], for an account whose number is known.
+pub(super) fn queues_of(
+    account: &Account,
+    number: &str,
+    entry: &Value,
+    stack: &str,
+) -> [(&'static str, String); 4] {
     let reach = entry.get("reach").and_then(Value::as_str);
     let lane = match reach.and_then(|reach| reach.strip_prefix("vpc:")) {
         Some(vpc) => format!("{stack}-{vpc}"),
         None => stack.to_owned(),
     };
     let (region, domain) = (account.region(), account.domain());
-    let line = |queue: &str| {
-        format!("       {queue}: https://sqs.{region}.{domain}/{number}/{lane}-{queue}\n")
-    };
-    LANES.into_iter().map(line).collect()
+    ["provision", "lifecycle", "disrupt", "terminate"].map(|queue| {
+        let url = format!("https://sqs.{region}.{domain}/{number}/{lane}-{queue}");
+        (queue, url)
+    })
 }
 
-fn next_steps(cluster: &str, entry: &Value, grants_access: bool, queues: &str) -> String {
+fn next_steps(
+    cluster: &str,
+    entry: &Value,
+    grants_access: bool,
+    queues: &[(&str, String)],
+) -> String {
+    let queues = queues.iter();
+    let queues: String = queues
+        .map(|(queue, url)| format!("       {queue}: {url}\n"))
+        .collect();
     let first = match (is_eks(entry), grants_access) {
         (true, true) => {
             "List the access entries: aws eks list-access-entries --cluster-name <cluster>"
@@ -205,11 +240,17 @@ fn next_steps(cluster: &str, entry: &Value, grants_access: bool, queues: &str) -
     )
 }
 
-async fn entry_of(account: &Account, prefix: &str, cluster: &str) -> Result<RegistryEntry> {
+pub(super) async fn entries(account: &Account, prefix: &str) -> Result<Vec<RegistryEntry>> {
     let entries = account.entries().await;
-    let mut entries = entries
-        .with_context(|| format!("cannot read {prefix}"))?
-        .into_iter();
+    entries.with_context(|| format!("cannot read {prefix}: it takes ssm:GetParametersByPath on it"))
+}
+
+pub(super) async fn entry_of(
+    account: &Account,
+    prefix: &str,
+    cluster: &str,
+) -> Result<RegistryEntry> {
+    let mut entries = entries(account, prefix).await?.into_iter();
     let entry = entries.find(|entry| entry.cluster.as_str() == cluster);
     entry.with_context(|| {
         format!(
@@ -257,13 +298,6 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<Exit> {
         }
         Ok(Exit::Done)
     })
-}
-
-pub(super) fn mode_text(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Active => "active",
-        Mode::Shadow => "shadow",
-    }
 }
 
 /// Findings about a registered cluster's entry and about the cluster. Objects that are not given are read from the cluster itself.

@@ -9,11 +9,8 @@ use model::{ClusterName, ledger::Mode};
 use ports::{Cloud, Ledger, Registry};
 use serde_json::{Value, json};
 
-use super::{access, memory_of, registry::account};
+use super::{access, memory_of, registry::account, until};
 use crate::{exit::Exit, journal::source::block_on};
-
-/// Interval between reads of the ledger; the sweep runs every minute.
-const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Scope of `unregister`: what is deleted besides the entry, and how long the command waits for the stack.
 pub(crate) struct UnregisterOptions<'a> {
@@ -180,29 +177,4 @@ async fn ledger_of(asked: &UnregisterOptions<'_>) -> Result<TableLedger> {
          after the stack was deleted",
     )?;
     Ok(ledger)
-}
-
-/// Waits until a condition holds; returns whether it does.
-async fn until(
-    timeout: Duration,
-    what: &str,
-    is_so: impl AsyncFn() -> Result<bool>,
-) -> Result<bool> {
-    let mut waited = Duration::ZERO;
-    while !is_so().await? {
-        if waited >= timeout {
-            return Ok(false);
-        }
-        if waited.is_zero() {
-            writeln!(
-                std::io::stderr(),
-                "whittle: waiting for {what}, {} s at most …",
-                timeout.as_secs()
-            )?;
-        }
-        let next = POLL_INTERVAL.min(timeout - waited);
-        tokio::time::sleep(next).await;
-        waited += next;
-    }
-    Ok(true)
 }

@@ -30,6 +30,11 @@ impl Origin {
     pub(crate) fn of_stack(&self) -> bool {
         self.directory.is_none()
     }
+
+    #[cfg(feature = "aws")]
+    pub(crate) fn stack(&self) -> &str {
+        &self.stack
+    }
 }
 
 impl Source {

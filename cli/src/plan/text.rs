@@ -75,15 +75,22 @@ pub(super) fn of(
         );
     }
     if !plan.unplaced.is_empty() {
-        let _ = writeln!(text, "\n{} waiting:", counted(plan.unplaced.len(), "pod"));
-        for (pods, reasons) in alike(&plan.unplaced, hints) {
-            let _ = writeln!(text, "  {}", names(&pods));
-            for reason in reasons {
-                let _ = writeln!(text, "    {reason}");
-            }
-        }
+        text.push('\n');
+        text.push_str(&unplaced(plan, hints));
     }
     text.truncate(text.trim_end().len());
+    text
+}
+
+/// Pods that the plan places nowhere, with the reasons.
+pub(crate) fn unplaced(plan: &Plan, hints: &BTreeMap<PodKey, Vec<String>>) -> String {
+    let mut text = format!("{} waiting:\n", counted(plan.unplaced.len(), "pod"));
+    for (pods, reasons) in alike(&plan.unplaced, hints) {
+        let _ = writeln!(text, "  {}", names(&pods));
+        for reason in reasons {
+            let _ = writeln!(text, "    {reason}");
+        }
+    }
     text
 }
 
@@ -135,7 +142,7 @@ fn launch_text(launch: &Launch, because: &str) -> String {
 }
 
 /// The pods that are expected on each node.
-fn by_node(nominations: &[Nomination]) -> BTreeMap<&Expected, Vec<&PodRef>> {
+pub(crate) fn by_node(nominations: &[Nomination]) -> BTreeMap<&Expected, Vec<&PodRef>> {
     let mut nodes: BTreeMap<&Expected, Vec<&PodRef>> = BTreeMap::new();
     for nomination in nominations {
         let pods = nodes.entry(&nomination.node).or_default();
@@ -168,7 +175,7 @@ fn alike<'p>(
     groups
 }
 
-fn names(pods: &[&PodRef]) -> String {
+pub(crate) fn names(pods: &[&PodRef]) -> String {
     let names: Vec<String> = pods.iter().map(|pod| pod.key.to_string()).collect();
     listed(&names)
 }

@@ -29,10 +29,16 @@ pub struct ClusterAccess {
 }
 
 /// EKS' description of a cluster, in EKS' own terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EksCluster {
     /// Status, such as `ACTIVE`.
     pub status: String,
+    /// Kubernetes version, such as `1.35`.
+    pub version: String,
+    /// Subnets of the control plane's network interfaces.
+    pub subnets: Vec<String>,
+    /// The security group that EKS creates for the cluster; empty where EKS returns none.
+    pub security_group: String,
     pub public_endpoint: bool,
     /// CIDRs from which the public endpoint accepts connections.
     pub public_cidrs: Vec<String>,
@@ -111,6 +117,13 @@ impl Account {
         let mode = access.and_then(|access| access.authentication_mode.as_ref());
         Ok(EksCluster {
             status: status.map_or_else(String::new, |status| status.as_str().to_owned()),
+            version: described.version.clone().unwrap_or_default(),
+            subnets: network
+                .and_then(|network| network.subnet_ids.clone())
+                .unwrap_or_default(),
+            security_group: network
+                .and_then(|network| network.cluster_security_group_id.clone())
+                .unwrap_or_default(),
             public_endpoint: network.is_none_or(|network| network.endpoint_public_access),
             public_cidrs: network
                 .and_then(|network| network.public_access_cidrs.clone())

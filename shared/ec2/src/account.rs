@@ -25,6 +25,7 @@ pub struct Account {
     pub(crate) iam: aws_sdk_iam::Client,
     pub(crate) pricing: aws_sdk_pricing::Client,
     pub(crate) ssm: aws_sdk_ssm::Client,
+    pub(crate) sts: aws_sdk_sts::Client,
     /// Configuration of every client.
     pub(crate) config: SdkConfig,
     /// The function's own credentials.
@@ -67,6 +68,7 @@ impl Account {
             iam: aws_sdk_iam::Client::new(&with_short_timeouts(config)),
             pricing: aws_sdk_pricing::Client::new(config),
             ssm: aws_sdk_ssm::Client::new(config),
+            sts: aws_sdk_sts::Client::new(config),
             config: config.clone(),
             credentials: config.credentials_provider(),
             sessions: Arc::new(Sessions::new(

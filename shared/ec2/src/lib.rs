@@ -17,6 +17,7 @@ mod housekeeping;
 mod launches;
 mod meter;
 mod notifier;
+mod onboarding;
 mod prerequisites;
 mod prices;
 mod registry;
@@ -26,6 +27,7 @@ mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
+pub use onboarding::CallerIdentity;
 pub use prerequisites::AccessEntry;
 pub use registry::StackMemory;
 pub use sdk::sdk_config;

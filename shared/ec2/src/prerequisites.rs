@@ -94,7 +94,7 @@ impl Account {
     }
 
     /// Kubernetes groups of a principal; `None` if the principal has no access entry.
-    async fn groups(
+    pub(crate) async fn groups(
         &self,
         cluster: &ClusterName,
         principal: &str,
@@ -115,10 +115,15 @@ impl Account {
 
     /// Whether the account has a role of this name; the path is ignored.
     pub async fn has_role(&self, name: &str) -> Result<bool, CloudError> {
+        Ok(self.role_arn(name).await?.is_some())
+    }
+
+    /// The ARN of the account's role of this name.
+    pub async fn role_arn(&self, name: &str) -> Result<Option<String>, CloudError> {
         let found = self.iam.get_role().role_name(name).send().await;
         match found.map_err(refused("iam:GetRole")) {
-            Ok(_) => Ok(true),
-            Err(CloudError::NotFound { .. }) => Ok(false),
+            Ok(found) => Ok(found.role.map(|role| role.arn)),
+            Err(CloudError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -59,6 +59,42 @@ impl Account {
         })
     }
 
+    /// Replaces a cluster's entry if it still equals `from`. Parameter Store has no conditional writes: if somebody else writes between
+    /// the read and the write, the parameter's version shows it, and the result is an error after the write.
+    pub async fn replace_entry(
+        &self,
+        cluster: &ClusterName,
+        from: &Value,
+        to: &Value,
+    ) -> Result<(), CloudError> {
+        let name = format!("{}/{cluster}", self.registry_prefix);
+        let changed = |message: &str| CloudError::Invalid {
+            action: format!("changing {name}"),
+            code: "EntryChanged".to_owned(),
+            message: message.to_owned(),
+        };
+        let get = self.ssm.get_parameter().name(&name);
+        let answer = get.send().await.map_err(refused("ssm:GetParameter"))?;
+        let parameter = answer.parameter;
+        let version = parameter.as_ref().map_or(0, |parameter| parameter.version);
+        let text = parameter.and_then(|parameter| parameter.value);
+        if body(&name, &text.unwrap_or_default()).as_ref() != Ok(from) {
+            return Err(changed(
+                "it was changed meanwhile, and nothing was written: try again",
+            ));
+        }
+        let put = self.ssm.put_parameter().name(&name).overwrite(true);
+        let done = put.value(to.to_string()).send().await;
+        let done = done.map_err(refused("ssm:PutParameter"))?;
+        match done.version == version + 1 {
+            true => Ok(()),
+            false => Err(changed(
+                "somebody else wrote it at the same time, and that change is lost: compare the parameter's history (aws ssm \
+                 get-parameter-history)",
+            )),
+        }
+    }
+
     /// Changes a cluster's entry in place; keys that the change does not touch stay as they are.
     pub async fn change_entry(
         &self,

@@ -12,12 +12,15 @@ use crate::{
     objects::{Objects, short_name},
 };
 
+/// The service-linked role that EC2 Spot needs once per account.
+pub(in crate::aws) const SPOT_ROLE: &str = "AWSServiceRoleForEC2Spot";
+
 pub(super) async fn checks(
     account: &Account,
     cluster: &str,
     objects: &Objects,
 ) -> Result<Vec<Finding>> {
-    let spot = account.has_role("AWSServiceRoleForEC2Spot").await;
+    let spot = account.has_role(SPOT_ROLE).await;
     let spot = spot.context("cannot look up the service-linked role of EC2 Spot")?;
     Ok(vec![
         spot_role(spot),
@@ -29,7 +32,7 @@ pub(super) async fn checks(
 fn spot_role(exists: bool) -> Finding {
     Finding::new(
         "2. the service-linked role of EC2 Spot is missing, so that the first spot launch is refused",
-        optional((!exists).then(|| "AWSServiceRoleForEC2Spot".to_owned())),
+        optional((!exists).then(|| SPOT_ROLE.to_owned())),
         "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
     )
 }
@@ -41,7 +44,7 @@ const QUOTAS: [(&str, &str); 2] = [
 ];
 
 /// Least number of vCPUs that quotas should allow: enough for a handful of nodes, which the quotas of a new account may lack.
-const FEW_CPUS: i64 = 32;
+pub(in crate::aws) const FEW_CPUS: i64 = 32;
 
 /// The largest CPU limit of any NodePool.
 fn most_cpus(objects: &Objects) -> i64 {
@@ -57,7 +60,7 @@ fn most_cpus(objects: &Objects) -> i64 {
     limits.max().unwrap_or(0).max(FEW_CPUS)
 }
 
-async fn quotas(account: &Account, wanted: i64) -> Finding {
+pub(in crate::aws) async fn quotas(account: &Account, wanted: i64) -> Finding {
     let mut low = Vec::new();
     for (code, about) in QUOTAS {
         low.extend(match account.ec2_quota(code).await {
@@ -116,7 +119,7 @@ async fn nothing_selected(account: &Account, cluster: &str, objects: &Objects) -
     )
 }
 
-fn usual_class(cluster: &str) -> Value {
+pub(in crate::aws) fn usual_class(cluster: &str) -> Value {
     let terms = json!([{ "tags": { "karpenter.sh/discovery": cluster } }]);
     json!({
         "apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",

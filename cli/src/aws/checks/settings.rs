@@ -3,7 +3,10 @@
 use aws_rules::ProviderSettings;
 use serde_json::Value;
 
-use crate::finding::Finding;
+use crate::{
+    finding::Finding,
+    settings::known::{KNOWN, WITHOUT_EFFECT},
+};
 
 /// Invalid settings. The entry is registered all the same.
 pub(super) fn unusable(entry: &Value) -> Finding {
@@ -40,64 +43,6 @@ pub(super) fn without_effect(entry: &Value) -> Finding {
         "correct their names, or remove them: docs/settings.md lists all settings",
     )
 }
-
-/// Keys that a registry entry may have.
-const KNOWN: &[&str] = &[
-    "awsFeatureGates",
-    "clusterDNS",
-    "disableDryRun",
-    "enableDRA",
-    "enableZonalShift",
-    "featureGates",
-    "guards",
-    "ignoreDRARequests",
-    "isolatedVPC",
-    "kubernetesVersion",
-    "launchTimeout",
-    "legacyNodeRepair",
-    "minValuesPolicy",
-    "nodePrice",
-    "nodeTerminationHandler",
-    "notifications",
-    "optimize",
-    "preferencePolicy",
-    "preferenceWorth",
-    "registrationTimeout",
-    "reservedENIs",
-    "schedulerConfig",
-    "serviceCIDR",
-    "vmMemoryOverheadPercent",
-];
-
-/// Keys of Karpenter's chart that have no effect in an entry, and the reason.
-const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "amiRefreshInterval",
-        "it is read again whenever an EC2NodeClass is resolved",
-    ),
-    ("batchIdleDuration", "a value of the relay's chart"),
-    ("batchMaxDuration", "a value of the relay's chart"),
-    (
-        "clusterCABundle",
-        "certificateAuthority of the entry, or EKS",
-    ),
-    ("clusterEndpoint", "endpoint of the entry, or EKS"),
-    ("clusterName", "the name of the entry"),
-    (
-        "disableClusterStateObservability",
-        "a turn reports the state that it observed",
-    ),
-    ("eksControlPlane", "type of the entry"),
-    ("interruptionQueue", "the stack has its own queue"),
-    (
-        "securityGroupRefreshInterval",
-        "they are read again whenever an EC2NodeClass is resolved",
-    ),
-    (
-        "subnetRefreshInterval",
-        "it is read again whenever an EC2NodeClass is resolved",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

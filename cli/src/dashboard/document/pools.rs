@@ -48,7 +48,7 @@ fn problems(pool: &NodePool, usage: &Usage, snapshot: &Snapshot, plan: &Plan) ->
         problems.push("it is being deleted".to_owned());
     }
     problems.extend(pool.not_ready.clone());
-    problems.extend(plan.no_viable_types.get(&pool.name).cloned());
+    problems.extend(plan.pools_without_types.get(&pool.name).cloned());
     let name = Some(&pool.name);
     let paused = [PauseLevel::All, PauseLevel::Voluntary]
         .into_iter()

@@ -1,4 +1,4 @@
-//! APIs that moto lacks: access entries of EKS and Service Quotas, with recorded answers.
+//! APIs that moto lacks: access entries, add-ons and Pod Identity of EKS, managed policies and Service Quotas, with recorded answers.
 
 use std::sync::Arc;
 
@@ -125,4 +125,72 @@ async fn quota_is_a_number_of_vcpus() {
     );
     let busy = account.ec2_quota("L-0").await;
     assert!(matches!(busy, Err(CloudError::Unknown { .. })), "{busy:?}");
+}
+
+const EXISTS: &str = r#"<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>EntityAlreadyExists</Code><Message>Role with name node already exists.</Message></Error><RequestId>1</RequestId></ErrorResponse>"#;
+const ATTACHED: &str = r#"<AttachRolePolicyResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></AttachRolePolicyResponse>"#;
+
+#[tokio::test]
+async fn role_of_nodes_that_lacks_a_policy_is_completed() {
+    let known = account(&[
+        ("Action=CreateRole", 409, EXISTS),
+        (
+            "arn%3Aaws-cn%3Aiam%3A%3Aaws%3Apolicy%2FAmazon",
+            200,
+            ATTACHED,
+        ),
+    ]);
+    known.create_node_role("node", "aws-cn").await.unwrap();
+    let denied = account(&[(
+        "Action=CreateRole",
+        403,
+        r#"<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error><RequestId>1</RequestId></ErrorResponse>"#,
+    )]);
+    let denied = denied.create_node_role("node", "aws").await;
+    assert!(
+        matches!(&denied, Err(CloudError::Denied { action, .. }) if action == "iam:CreateRole"),
+        "{denied:?}"
+    );
+}
+
+#[tokio::test]
+async fn access_entry_of_nodes_has_their_type() {
+    const ROLE: &str = "arn:aws:iam::123456789012:role/node";
+    let fresh = account(&[(r#""type":"EC2_LINUX""#, 200, r#"{"accessEntry": {}}"#)]);
+    fresh
+        .create_node_access(&"demo".into(), ROLE)
+        .await
+        .unwrap();
+    let known = account(&[(
+        "POST",
+        409,
+        r#"{"__type": "ResourceInUseException", "message": "it is there"}"#,
+    )]);
+    known
+        .create_node_access(&"demo".into(), ROLE)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn pod_identity_association_names_the_role_of_a_service_account() {
+    let demo = "demo".into();
+    let associated = account(&[
+        (
+            "pod-identity-associations/a-1",
+            200,
+            r#"{"association": {"associationId": "a-1", "roleArn": "arn:aws:iam::123456789012:role/relay"}}"#,
+        ),
+        (
+            "namespace=kube-system&serviceAccount=whittle-relay",
+            200,
+            r#"{"associations": [{"associationId": "a-1", "namespace": "kube-system"}]}"#,
+        ),
+    ]);
+    let role = associated.pod_identity_role(&demo, "kube-system", "whittle-relay");
+    let expected = "arn:aws:iam::123456789012:role/relay";
+    assert_eq!(role.await.unwrap().as_deref(), Some(expected));
+    let none = account(&[("GET", 200, r#"{"associations": []}"#)]);
+    let role = none.pod_identity_role(&demo, "kube-system", "whittle-relay");
+    assert_eq!(role.await.unwrap(), None);
 }

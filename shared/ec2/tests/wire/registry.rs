@@ -10,6 +10,27 @@ on_one_moto! {
     endpoint_cluster_uses_the_credentials_of_its_parameter,
     eks_cluster_uses_a_token_of_our_own_identity,
     unusable_entry_is_named,
+    entry_that_was_changed_meanwhile_is_not_replaced,
+}
+
+async fn entry_that_was_changed_meanwhile_is_not_replaced() {
+    let before = register("replaced");
+    let mut after = before.clone();
+    after["mode"] = "active".into();
+    let account = account();
+    let replace = account.replace_entry(&"replaced".into(), &before, &after);
+    replace.await.unwrap();
+    let replace = account.replace_entry(&"replaced".into(), &before, &before);
+    let refused = replace.await.unwrap_err();
+    assert!(
+        refused.to_string().contains("nothing was written"),
+        "{refused}"
+    );
+    let entries = account.entries().await.unwrap();
+    let entry = entries
+        .iter()
+        .find(|entry| entry.cluster.as_str() == "replaced");
+    assert_eq!(entry.unwrap().body.as_ref().unwrap(), &after);
 }
 
 async fn invalid_registry_entry_affects_no_other() {
