@@ -118,10 +118,10 @@ enum Command {
     ExitCodes,
     /// Explain the decisions about a pod, node, NodeClaim or NodePool
     Explain(explain::Arguments),
-    /// Set up an EKS cluster step by step: account, access, stack, registration, chart
-    Init(init::Arguments),
     /// Convert Auto Scaling groups and managed node groups into NodePools, and options of NTH into settings
     Import(import::Arguments),
+    /// Set up an EKS cluster step by step: account, access, stack, registration, chart
+    Init(init::Arguments),
     /// List decisions of turns and their outcome
     ///
     /// `-o json` prints one complete record per line, and `-o yaml` one per document.
@@ -148,12 +148,12 @@ enum Command {
     Replay(replay::Arguments),
     /// Backtest changed manifests over the last days: cost, evictions and risks, as Markdown
     Review(review::Arguments),
+    /// End a pause early
+    Resume(pause::Resume),
     /// Show or change settings of a registered cluster
     Settings(settings::Arguments),
     /// Show clusters, their turns and relays, and what waits for a person
     Status(status::Arguments),
-    /// End a pause early
-    Resume(pause::Resume),
     /// Remove a cluster from the registry, after the stack has released it
     Unregister(registry::Unregister),
     /// Show the version of this program
@@ -202,9 +202,9 @@ fn run_command(command: &Command) -> anyhow::Result<Exit> {
         Command::Register(arguments) => return registry::register(arguments),
         Command::Replay(arguments) => replay::run(arguments)?,
         Command::Review(arguments) => return review::run(arguments),
+        Command::Resume(arguments) => return pause::resume(arguments),
         Command::Settings(arguments) => return settings::run(arguments),
         Command::Status(arguments) => return status::run(arguments),
-        Command::Resume(arguments) => return pause::resume(arguments),
         Command::Unregister(arguments) => return registry::unregister(arguments),
         Command::Version(arguments) => version::run(arguments)?,
     }
