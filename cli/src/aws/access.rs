@@ -52,7 +52,7 @@ pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Res
 }
 
 /// The role of each function.
-pub(super) async fn roles(account: &Account, stack: &str) -> Result<BTreeMap<String, String>> {
+async fn roles(account: &Account, stack: &str) -> Result<BTreeMap<String, String>> {
     let memory = account.memory(stack).await;
     let mut roles = memory
         .with_context(|| {
