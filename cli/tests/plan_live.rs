@@ -325,7 +325,7 @@ async fn current_context_is_used_unless_another_one_is_named() {
     until_unschedulable(&server).await;
     let catalog = catalog();
     let planned = plan(&server, &["--catalog", &catalog]).await;
-    let stdout = text(&planned.stdout);
+    let stdout = stdout_of(&planned);
     assert!(stdout.contains("3 nodes to launch"), "{stdout}{planned:?}");
 
     let folder = tempfile::tempdir().unwrap();
@@ -339,11 +339,11 @@ async fn current_context_is_used_unless_another_one_is_named() {
     ];
     let missing = [("KUBECONFIG", "/nonexistent")];
     let planned = plan_with(&server, &named, &missing).await;
-    let stdout = text(&planned.stdout);
+    let stdout = stdout_of(&planned);
     assert!(stdout.contains("3 nodes to launch"), "{stdout}{planned:?}");
 
     let refused = plan_with(&server, &["--catalog", &catalog], &missing).await;
-    let stderr = text(&refused.stderr);
+    let stderr = stderr_of(&refused);
     for part in ["no manifests are named with -f", "name one by --kubeconfig"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
@@ -353,7 +353,7 @@ async fn current_context_is_used_unless_another_one_is_named() {
         .filter(|line| !line.starts_with("current-context"));
     std::fs::write(&file, lines.collect::<Vec<_>>().join("\n")).unwrap();
     let refused = plan(&server, &named).await;
-    let stderr = text(&refused.stderr);
+    let stderr = stderr_of(&refused);
     assert!(stderr.contains("has no current context"), "{stderr}");
     server.stop().await;
 }

@@ -77,6 +77,10 @@ pub(crate) struct StackFacts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "aws"),
+    expect(dead_code, reason = "steps are found and done in AWS only")
+)]
 pub(crate) enum ValuesFile {
     Missing,
     Same,
@@ -304,6 +308,10 @@ fn values_step(path: &str, file: ValuesFile) -> Step {
 
 /// What became of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "aws"),
+    expect(dead_code, reason = "steps are found and done in AWS only")
+)]
 pub(crate) enum Outcome {
     AlreadyThere,
     Done,
