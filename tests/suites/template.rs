@@ -206,7 +206,7 @@ fn alarms_exist_once_per_stack_and_use_published_metrics() {
                     == json!([{"Name": "stack", "Value": {"Ref": "AWS::StackName"}}])
         })
     };
-    let written = include_str!("../../shared/turns/src/metrics/troubles.rs");
+    let written = include_str!("../../shared/turns/src/report/metrics/troubles.rs");
     let names = written
         .split('"')
         .filter(|text| text.starts_with("whittle_"));

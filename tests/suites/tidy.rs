@@ -371,7 +371,7 @@ fn alarms_use_published_metrics() {
     let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
     let files = ["metrics.rs", "metrics/troubles.rs"];
     let counted =
-        files.map(|file| fs::read_to_string(root().join("shared/turns/src").join(file)).unwrap());
+        files.map(|file| fs::read_to_string(root().join("shared/turns/src/report").join(file)).unwrap());
     let counted = counted.concat();
     let of_ours = template.split("Namespace: Whittle\n").skip(1);
     let names: Vec<&str> = of_ours

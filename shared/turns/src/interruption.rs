@@ -3,6 +3,7 @@
 //! (docs/design.md#functions, docs/protocol.md#c3, docs/protocol.md#l4). None of this depends on the relay.
 
 mod act;
+pub(crate) mod capacity_blocks;
 mod delivery;
 mod owners;
 mod policy;
@@ -23,57 +24,18 @@ use model::{
     ledger::{Meta, Mode, Notice},
 };
 use ports::{CloudError, Cluster, ledger::Unfenced};
-use serde::Serialize;
 
 pub use self::delivery::{Delivery, Message, deliver};
-pub(crate) use self::{
-    act::forced_termination_update,
-    policy::{action, annotation_warnings, split_refuted},
-    unmanaged::node_of_instance,
-};
+pub(crate) use self::{act::forced_termination_update, unmanaged::node_of_instance};
 use self::{
     act::{Ending, claims},
     owners::FactOwner,
 };
-use crate::{TurnError, World, entry, identity::EntriesByCluster, reach, time_limit::within};
-
-/// Reaction to one interruption, for the log line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum InterruptionReport {
-    /// No registered cluster has this instance.
-    NotOurs,
-    /// The fact is recorded, and its NodeClaim is being deleted or will be by the terminator.
-    Recorded { cluster: ClusterName },
-    /// No news: its NodeClaim is gone or being deleted already.
-    Expected { cluster: ClusterName },
-    /// The instance's NodePool asks for no reaction to this.
-    Tolerated { cluster: ClusterName },
-    /// The event cannot happen to this instance, as its NodeClaim shows, such as a spot notice for an instance that is not
-    /// spot. Nothing was done.
-    Refuted { cluster: ClusterName },
-    /// The instance's cluster is in shadow mode: nothing was done.
-    Shadow { cluster: ClusterName },
-    /// The functions of its cluster's reach receive the event too, and act on it. Recorded here where that cannot wait.
-    Elsewhere { cluster: ClusterName },
-    /// The instance's cluster is not registered any more.
-    Unregistered { cluster: ClusterName },
-}
-
-impl InterruptionReport {
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::NotOurs => "not-ours",
-            Self::Recorded { .. } => "recorded",
-            Self::Expected { .. } => "expected",
-            Self::Tolerated { .. } => "tolerated",
-            Self::Refuted { .. } => "refuted",
-            Self::Shadow { .. } => "shadow",
-            Self::Elsewhere { .. } => "elsewhere",
-            Self::Unregistered { .. } => "unregistered",
-        }
-    }
-}
+use crate::{
+    InterruptionReport, TurnError, World,
+    context::{identity::EntriesByCluster, time_limit::within},
+    settings::{entry, reach},
+};
 
 /// Outcome of one interruption. An error means that the fact may not be recorded: its message must stay in the queue.
 pub type InterruptionOutcome = Result<InterruptionReport, Arc<TurnError>>;

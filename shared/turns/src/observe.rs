@@ -1,3 +1,12 @@
+//! Reads of a turn, and the snapshot made of them.
+
+pub mod devices;
+pub mod gated;
+pub(crate) mod node_class;
+pub(crate) mod notices;
+pub mod selectors;
+mod views;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -17,13 +26,8 @@ use model::{
 };
 use ports::{CloudError, cluster::Unreadable};
 
-use crate::{
-    TurnError, devices, events,
-    gated::{self, Gated},
-    interruption,
-    lane::Turn,
-    selectors, shadow, views,
-};
+use self::gated::Gated;
+use crate::{TurnError, context::Turn, report::events, settings::shadow_mode};
 
 /// Everything that a turn read.
 pub(crate) struct Observed {
@@ -161,7 +165,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: PodScope) -> Result<Observed,
         .collect();
     problems.extend(refused_selectors);
     let node_classes = node_classes.items;
-    pauses.extend(shadow::pauses(&pools, now));
+    pauses.extend(shadow_mode::pauses(&pools, now));
     let node_pools: Vec<NodePool> = pools.items.into_iter().filter(is_ours).collect();
     let unreadable_pools = pools.unreadable;
     let wanted = wanted_classes(&node_pools, &node_claims);
@@ -198,7 +202,7 @@ pub(crate) async fn observe(turn: &Turn<'_>, pods: PodScope) -> Result<Observed,
             ))
         })
         .collect();
-    let (notices, refuted) = interruption::split_refuted(notices, &node_claims);
+    let (notices, refuted) = notices::split_refuted(notices, &node_claims);
     let mut snapshot = Snapshot {
         now,
         cluster: cluster.clone(),
@@ -370,7 +374,7 @@ fn with_readiness(
         Some(class) if class.metadata.is_deleting() => {
             Some(format!("EC2NodeClass {name} is being deleted"))
         }
-        Some(class) => match crate::node_classes::readiness(class) {
+        Some(class) => match node_class::readiness(class) {
             Ok(()) if facts.contains_key(name) => None,
             Ok(()) => Some(format!(
                 "the instance types of EC2NodeClass {name} are not known"

@@ -28,8 +28,8 @@ const BUFFERS: &str = "shared/planner/src/provision/buffers.rs";
 const STORIES: &str = "tests/stories/tests/stories.rs";
 const DELETED: &str = "tests/stories/tests/lifecycle/deleted_clusters.rs";
 const WARNINGS: &str = "tests/stories/tests/lifecycle/warnings.rs";
-const GAUGES: &str = "shared/turns/src/status/gauges/tests.rs";
-const METRICS: &str = "shared/turns/src/metrics/tests.rs";
+const GAUGES: &str = "shared/turns/src/report/status/gauges/tests.rs";
+const METRICS: &str = "shared/turns/src/report/metrics/tests.rs";
 const DO_NOT_DISRUPT: &str = "shared/planner/src/do_not_disrupt.rs";
 
 const GROUPS: &[Group] = &[

@@ -14,8 +14,8 @@ use model::{
 use ports::with_causes;
 use serde::Serialize;
 
-use super::{InterruptionReport, interrupt};
-use crate::{World, capacity_blocks, metrics};
+use super::{capacity_blocks, interrupt};
+use crate::{InterruptionReport, World, report::metrics};
 
 /// Message of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,22 +1,16 @@
 //! Reaction to an interruption where it depends on the cluster: on the annotations of its NodePool, and for state changes on
 //! whether they were expected.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use api::{
-    NodePool,
-    names::{
-        annotation::{INTERRUPTION, REBALANCE},
-        label::CAPACITY_TYPE,
-    },
-};
-use model::{
-    CapacityType, InstanceId, InterruptionKind, interruption::InterruptionAction, ledger::Notice,
-    node_claim::NodeClaim,
-};
+use api::NodePool;
+use model::{interruption::InterruptionAction, node_claim::NodeClaim};
 
 use super::LocatedFact;
-use crate::{TurnError, lifecycle::instance_of};
+use crate::{
+    TurnError, observe::notices::can_happen,
+    settings::interruption_annotations::InterruptionAnnotations,
+};
 
 pub(super) enum Decision {
     Obey(InterruptionAction),
@@ -80,114 +74,4 @@ pub(super) fn decide_all(
             })
         };
     located.iter().zip(claims).map(decide).collect()
-}
-
-/// Separates notices from those that cannot be about the instance that they name, by its NodeClaim. Without a NodeClaim a
-/// notice is believed.
-pub(crate) fn split_refuted(
-    notices: Vec<Notice>,
-    claims: &[NodeClaim],
-) -> (Vec<Notice>, Vec<Notice>) {
-    let of: BTreeMap<InstanceId, &NodeClaim> = claims
-        .iter()
-        .filter_map(|claim| Some((instance_of(claim)?, claim)))
-        .collect();
-    notices.into_iter().partition(|notice| {
-        let kind = InterruptionKind::named(&notice.kind);
-        let claim = of.get(&notice.instance);
-        notice.unmanaged
-            || kind
-                .zip(claim)
-                .is_none_or(|(kind, claim)| can_happen(kind, claim))
-    })
-}
-
-fn can_happen(kind: InterruptionKind, claim: &NodeClaim) -> bool {
-    let capacity_type = claim.labels.get(CAPACITY_TYPE);
-    let capacity_type = capacity_type.and_then(|value| value.parse::<CapacityType>().ok());
-    capacity_type.is_none_or(|capacity_type| kind.applies_to_capacity_type(capacity_type))
-}
-
-/// Action for the node of a NodeClaim by a notice that may be older than its NodePool's current annotations.
-pub(crate) fn action(
-    notice: &Notice,
-    claim: &NodeClaim,
-    pools: &[model::node_pool::NodePool],
-) -> InterruptionAction {
-    let Some(kind) = InterruptionKind::named(&notice.kind) else {
-        return notice.action;
-    };
-    let name = claim.node_pool();
-    let mut pools = pools.iter();
-    let pool = pools.find(|pool| Some(&pool.name) == name.as_ref());
-    InterruptionAnnotations(pool.map(|pool| &pool.annotations))
-        .announced_action(kind, notice.action)
-}
-
-/// Warnings about a NodePool's annotations on interruptions with unknown values. The defaults hold in their place.
-pub(crate) fn annotation_warnings(pool: &NodePool) -> Vec<String> {
-    [(REBALANCE, REBALANCES), (INTERRUPTION, INTERRUPTIONS)]
-        .into_iter()
-        .filter_map(|(key, allowed)| {
-            let value = pool.metadata.annotations.get(key)?;
-            let known = allowed.iter().any(|(name, _)| name == value);
-            let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
-            let default = names.first().copied().unwrap_or_default();
-            (!known).then(|| {
-                let shown: String = value.chars().take(SHOWN_CHARACTERS).collect();
-                let names = names.join(", ");
-                format!(
-                    "annotation {key} is \"{shown}\": expected one of {names}; {default} holds in its place"
-                )
-            })
-        })
-        .collect()
-}
-
-/// Characters of a value that an event shows.
-const SHOWN_CHARACTERS: usize = 40;
-
-/// Allowed values of the annotations, the default first.
-const REBALANCES: &[(&str, Option<InterruptionAction>)] = &[
-    ("ignore", None),
-    ("replace", Some(InterruptionAction::Replace)),
-    ("drain", Some(InterruptionAction::Drain)),
-    ("cordon", Some(InterruptionAction::Cordon)),
-];
-const INTERRUPTIONS: &[(&str, Option<InterruptionAction>)] = &[
-    ("drain", Some(InterruptionAction::Drain)),
-    ("cordon", Some(InterruptionAction::Cordon)),
-];
-
-/// The annotations of a NodePool. Where it is gone, and where a value cannot be read, the defaults hold.
-struct InterruptionAnnotations<'a>(Option<&'a BTreeMap<String, String>>);
-
-impl InterruptionAnnotations<'_> {
-    fn rebalance(&self) -> Option<InterruptionAction> {
-        self.value_of(REBALANCE, REBALANCES)
-    }
-
-    /// Action for an announced interruption. Events that have happened already, and machines that cannot be waited for, leave
-    /// no choice.
-    fn announced_action(
-        &self,
-        kind: InterruptionKind,
-        action: InterruptionAction,
-    ) -> InterruptionAction {
-        if action != InterruptionAction::Drain || kind.is_state_change() || kind.action().is_none()
-        {
-            return action;
-        }
-        self.value_of(INTERRUPTION, INTERRUPTIONS).unwrap_or(action)
-    }
-
-    fn value_of(
-        &self,
-        key: &str,
-        allowed: &[(&str, Option<InterruptionAction>)],
-    ) -> Option<InterruptionAction> {
-        let value = self.0?.get(key)?;
-        let (_, action) = allowed.iter().find(|(name, _)| name == value)?;
-        *action
-    }
 }

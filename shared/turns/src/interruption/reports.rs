@@ -8,9 +8,12 @@ use ports::{Cluster, Metric};
 
 use super::{ClusterDelivery, InterruptionOutcome, InterruptionReport, LocatedFact, act::Ending};
 use crate::{
-    Entry, Report, journal, metrics,
-    notifications::{self, NotificationDraft},
-    status,
+    Entry, Report,
+    report::{
+        journal, metrics,
+        notifications::{self, NotificationDraft},
+        status,
+    },
 };
 
 impl ClusterDelivery<'_> {

@@ -1,0 +1,43 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::InstanceId;
+use ports::CloudError;
+
+use super::terminations::{end_instances, refused_recently};
+use crate::{TurnError, context::Turn};
+
+/// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may go. Descriptions lag behind: an unlisted
+/// instance may live, and does not once its termination was accepted. A refusal is no proof of absence, since EC2 also denies
+/// what exists; an answer that the instance is unknown is.
+pub(crate) async fn terminate_missing_in_ec2(
+    turn: &Turn<'_>,
+    instance: InstanceId,
+    since: Timestamp,
+) -> Result<bool, TurnError> {
+    if refused_recently(turn.world, turn.cluster)
+        .await?
+        .contains(&instance)
+    {
+        return Ok(false);
+    }
+    let due = BTreeMap::from([(instance.clone(), since)]);
+    let results = end_instances(turn.world, turn.cluster, &due).await?;
+    if results.ended.contains(&instance) {
+        return Ok(true);
+    }
+    if let Some(refusal) = results.refused.get(&instance) {
+        if !turn.world.cloud.knows_instance(&instance).await? {
+            return Ok(true);
+        }
+        return Err(TurnError::Cloud(CloudError::Invalid {
+            action: format!("ending instance {instance}"),
+            code: refusal.code.clone(),
+            message: format!("{}; {}", refusal.message, refusal.remedy()),
+        }));
+    }
+    match results.unanswered {
+        Some((_, CloudError::Postponed { .. })) | None => Ok(false),
+        Some((_, error)) => Err(error.into()),
+    }
+}
