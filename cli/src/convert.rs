@@ -16,6 +16,7 @@ mod node_class;
 mod node_pool;
 mod node_template;
 pub(crate) mod outcome;
+mod pointer;
 mod provisioner;
 mod selector;
 mod settings;

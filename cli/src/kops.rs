@@ -5,6 +5,7 @@ mod cluster;
 mod fields;
 mod group;
 mod image;
+mod manifest;
 mod node_class;
 mod node_pool;
 mod user_data;

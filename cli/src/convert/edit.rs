@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value};
 
-use super::{document::Document, layout::Layout, names, yaml};
+pub(crate) use super::pointer::escaped;
+use super::{document::Document, layout::Layout, names, pointer::unescaped, yaml};
 
 /// Fields are named by JSON pointers, such as `/spec/template/spec/expireAfter`.
 #[derive(Clone, Debug)]
@@ -245,13 +246,4 @@ pub(crate) fn shown(field: &str) -> String {
         .map(unescaped)
         .collect();
     steps.join(".")
-}
-
-/// A key escaped as a step of a JSON pointer.
-pub(crate) fn escaped(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
-}
-
-fn unescaped(step: &str) -> String {
-    step.replace("~1", "/").replace("~0", "~")
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::pointer::escaped;
+
 /// Comments and positions by JSON pointer, as in the text that an object was read from.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
@@ -122,7 +124,7 @@ fn field_of<'f>(fields: &'f [(String, usize)], content: &str, line: usize) -> Op
     } else {
         let key = content.split_once(':').map_or(content, |(key, _)| key);
         let key = key.trim_matches(['"', '\'']);
-        let step = super::edit::escaped(key);
+        let step = escaped(key);
         on_or_below.find(|(pointer, _)| pointer.rsplit('/').next() == Some(step.as_str()))
     };
     found.map(|(pointer, _)| pointer.as_str())
@@ -175,7 +177,7 @@ fn places_of<'v>(value: &'v Value, at: &str, places: &mut Vec<(String, &'v Value
     match value {
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, value)| below(&super::edit::escaped(key), value)),
+            .for_each(|(key, value)| below(&escaped(key), value)),
         Value::Array(items) => items
             .iter()
             .enumerate()

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde_json::{Map, Value};
 
-use super::{edit::escaped, layout::Layout};
+use super::{layout::Layout, pointer::escaped};
 
 const FIRST: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
 

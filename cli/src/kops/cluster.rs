@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{fields, group::texts_by_name};
-use crate::convert::edit::Edit;
+use crate::convert::edit::{Edit, escaped};
 
 pub(super) struct Cluster {
     pub(super) name: String,
@@ -106,4 +106,19 @@ fn refuse(edit: &mut Edit) {
             edit.refuse(handler, "true", remedy);
         }
     }
+}
+
+/// Labels or tags of a field. Values other than text are refused, as in kOps.
+pub(super) fn texts_by_name(edit: &mut Edit, field: &str) -> Map<String, Value> {
+    let map = edit.get(field).and_then(Value::as_object).cloned();
+    let map = map.unwrap_or_default();
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
+        let field = format!("{field}/{}", escaped(key));
+        edit.refuse(
+            &field,
+            &value.to_string(),
+            "expected text: put it in quotes",
+        );
+    }
+    map
 }

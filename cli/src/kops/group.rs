@@ -2,9 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{Inputs, cluster::Cluster, fields, node_class, node_pool};
+use super::{
+    Inputs,
+    cluster::{Cluster, texts_by_name},
+    fields,
+    manifest::name,
+    node_class, node_pool,
+};
 use crate::convert::edit::{Edit, escaped};
 
 pub(super) fn is_karpenters(edit: &Edit) -> bool {
@@ -19,29 +25,6 @@ pub(super) fn convert(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) -> Ve
     let class = node_class::convert(edit, cluster, inputs, &labels);
     let pool = node_pool::convert(edit, cluster, &labels, taints);
     vec![class, pool]
-}
-
-/// An object named after the group.
-pub(super) fn object(
-    edit: &Edit,
-    cluster: &Cluster,
-    version: &str,
-    kind: &str,
-    spec: Value,
-) -> Edit {
-    let mut labels = Map::new();
-    labels.insert(fields::MANAGED_BY.0.to_owned(), fields::MANAGED_BY.1.into());
-    labels.insert(
-        fields::CLUSTER_LABEL.to_owned(),
-        cluster.name.as_str().into(),
-    );
-    edit.caused(json!({
-        "apiVersion": version, "kind": kind, "metadata": { "name": name(edit), "labels": labels }, "spec": spec,
-    }))
-}
-
-pub(super) fn name(edit: &Edit) -> &str {
-    edit.text_at("/metadata/name").unwrap_or_default()
 }
 
 fn refuse(edit: &mut Edit, cluster: &Cluster, inputs: &Inputs) {
@@ -138,21 +121,6 @@ fn labels(edit: &mut Edit, cluster: &Cluster) -> BTreeMap<String, String> {
     let all = all.into_iter().flatten();
     all.map(|(key, value)| (key, value.as_str().unwrap_or_default().to_owned()))
         .collect()
-}
-
-/// Labels or tags of a field. Values other than text are refused, as in kOps.
-pub(super) fn texts_by_name(edit: &mut Edit, field: &str) -> Map<String, Value> {
-    let map = edit.get(field).and_then(Value::as_object).cloned();
-    let map = map.unwrap_or_default();
-    for (key, value) in map.iter().filter(|(_, value)| !value.is_string()) {
-        let field = format!("{field}/{}", escaped(key));
-        edit.refuse(
-            &field,
-            &value.to_string(),
-            "expected text: put it in quotes",
-        );
-    }
-    map
 }
 
 /// Parses taints `key[=value]:effect`, each key and effect once.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Inputs, cluster::Cluster, fields, group, image, volume};
+use super::{Inputs, cluster::Cluster, fields, image, manifest, volume};
 use crate::convert::edit::Edit;
 
 /// Tags that v1 reserves.
@@ -55,7 +55,7 @@ pub(super) fn convert(
         set("kubelet", kubelet);
     }
     set("securityGroupSelectorTerms", security_groups(edit, cluster));
-    let name = group::name(edit).to_owned();
+    let name = manifest::name(edit).to_owned();
     let mut subnet_tags = Map::new();
     subnet_tags.insert(fields::CLUSTER_TAG.to_owned(), cluster.name.as_str().into());
     subnet_tags.insert(format!("{}{name}", fields::SUBNET_TAG), "true".into());
@@ -75,7 +75,7 @@ pub(super) fn convert(
             edit.refuse("", "", remedy);
         }
     }
-    let mut class = group::object(
+    let mut class = manifest::object(
         edit,
         cluster,
         "karpenter.k8s.aws/v1",
@@ -217,7 +217,7 @@ fn security_groups(edit: &Edit, cluster: &Cluster) -> Value {
 /// The tags that kOps gives a group's instances; those by which kOps recognizes them override the user's.
 fn tags(edit: &Edit, cluster: &Cluster, labels: &BTreeMap<String, String>) -> Map<String, Value> {
     let mut tags = Map::new();
-    let name = group::name(edit);
+    let name = manifest::name(edit);
     tags.insert(fields::CLUSTER_TAG.to_owned(), cluster.name.as_str().into());
     tags.insert("Name".to_owned(), format!("{name}.{}", cluster.name).into());
     tags.extend(cluster.cloud_labels.clone());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{cluster::Cluster, group};
+use super::{cluster::Cluster, manifest};
 use crate::convert::edit::{Edit, escaped};
 
 const POLICY: &str = "/spec/mixedInstancesPolicy";
@@ -37,7 +37,7 @@ pub(super) fn convert(
     let mut template = json!({
         "metadata": { "labels": kept },
         "spec": {
-            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": group::name(edit) },
+            "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": manifest::name(edit) },
             "requirements": requirements,
         },
     });
@@ -55,7 +55,7 @@ pub(super) fn convert(
     if let Some(nodes) = edit.get("/spec/maxSize") {
         spec.insert("limits".to_owned(), json!({ "nodes": nodes.to_string() }));
     }
-    let mut pool = group::object(
+    let mut pool = manifest::object(
         edit,
         cluster,
         "karpenter.sh/v1",

@@ -5,7 +5,7 @@
 //! missing.
 
 mod durations;
-mod follow;
+pub mod follow;
 mod help;
 
 use std::collections::BTreeMap;
@@ -20,7 +20,6 @@ use prometheus_client::registry::Registry;
 use tracing::warn;
 
 pub(crate) use durations::{Histograms, quantile};
-pub use follow::follow;
 pub(crate) use help::help;
 
 /// Prefixes of series that documents may contain; all other names are reserved for the relay.

@@ -12,7 +12,7 @@ use ports::Clock;
 use relay::aws::{AwsSink, sdk_config};
 use relay::cluster_metrics::ClusterMetrics;
 use relay::config::Config;
-use relay::function_metrics::follow;
+use relay::function_metrics::follow::follow;
 use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;

@@ -5,7 +5,7 @@ use model::{
     ClusterName, Uid,
     caps::AccountSpending,
     ids::PlanId,
-    ledger::{Command, CommandState, Meta, Mode, Notice, PauseLevel},
+    ledger::{Command, CommandState, Meta, Mode, PauseLevel},
     plan::Plan,
 };
 use ports::{
@@ -13,12 +13,13 @@ use ports::{
     ledger::{Commit, Committed, Moved, Record, Unfenced},
     limits::dynamodb::{ITEM_BYTES, TRANSACTION_BYTES},
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
     commands,
     key::{self, Account},
-    lanes, launches, pauses, requests,
+    lanes, launches, pauses,
+    plan_header::{Header, PlanOutcome, plan_outcome},
+    requests,
     row::{NewRow, Row, pack, unpack},
     spending, staging,
     store::Store,
@@ -39,20 +40,6 @@ const INTENT_BYTES_IN_TRANSACTION: usize = TRANSACTION_BYTES * 3 / 4;
 const RECORD_BYTES: usize = ITEM_BYTES * 3 / 4;
 /// Tries of a transaction. Unfenced records and due times of lanes change at any time, so each try starts from a fresh read.
 const TRIES: u32 = 10;
-
-/// Content of one generation, as stored in its row.
-#[derive(Debug, PartialEq, Deserialize, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub(crate) enum Header {
-    Plan {
-        id: PlanId,
-        chunks: usize,
-    },
-    Unfenced {
-        commands: Vec<Command>,
-        notices: Vec<Notice>,
-    },
-}
 
 pub(crate) async fn meta(
     table: &Store,
@@ -239,30 +226,6 @@ fn next_generation(cluster: &ClusterName, commit: &Commit) -> Write {
         .value("base", commit.base)
         .value("active", ACTIVE)
         .value("now", commit.now)
-}
-
-/// Outcome of a plan that was to be committed at a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlanOutcome {
-    Committed,
-    /// The generation holds another record, so the plan can never be committed.
-    Lost,
-    Open,
-}
-
-pub(crate) async fn plan_outcome(
-    table: &Store,
-    cluster: &ClusterName,
-    generation: u64,
-    id: &PlanId,
-) -> Result<PlanOutcome, LedgerError> {
-    let Some(row) = table.get(&Key::plan(cluster, generation)).await? else {
-        return Ok(PlanOutcome::Open);
-    };
-    Ok(match row.json("header")? {
-        Header::Plan { id: found, .. } if found == *id => PlanOutcome::Committed,
-        Header::Plan { .. } | Header::Unfenced { .. } => PlanOutcome::Lost,
-    })
 }
 
 fn header(

@@ -21,6 +21,7 @@ mod memory;
 mod object_store;
 mod ownership;
 mod pauses;
+mod plan_header;
 mod protocol;
 mod purge;
 mod rate_limiter;

@@ -29,10 +29,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     arbitrary::arbitrary,
     commands::{command_of, command_row, notice_row},
-    commit::Header,
     journal,
     launches::{call_of, call_row, intent_of, intent_row},
     object_store,
+    plan_header::Header,
     records::{ClusterRecord, read_cluster, write_cluster},
     row::{NewRow, Row, pack, unpack},
     table::Key,

@@ -10,9 +10,9 @@ use ports::{LedgerError, ledger::Moved, limits::dynamodb::TRANSACTION_ITEMS};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    commit::{self, PlanOutcome},
     key,
     launches::{self, intent_of, put_new},
+    plan_header::{PlanOutcome, plan_outcome},
     row::{NewRow, Row, pack, unpack},
     store::Store,
     table::{Key, Write},
@@ -106,7 +106,7 @@ pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<
         let outcome = match outcomes.get(&(plan.clone(), generation)) {
             Some(outcome) => *outcome,
             None => {
-                let outcome = match commit::plan_outcome(table, cluster, generation, &plan).await {
+                let outcome = match plan_outcome(table, cluster, generation, &plan).await {
                     Ok(outcome) => outcome,
                     Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
                         tracing::warn!(%cluster, %error, "outcome of a staged plan unknown");

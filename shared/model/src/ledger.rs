@@ -22,10 +22,10 @@ use crate::{
     caps::AccountSpending,
     ids::{ClusterName, InstanceId, LaunchToken, NodeClaimName, PlanId, TurnId, Uid},
     interruption::{InterruptionAction, InterruptionKind, LifecycleHook},
+    lane::Lane,
     launch::FleetRequest,
     plan::Launch,
     view::ViewPointer,
-    wake::Lane,
 };
 
 /// Schema version of the ledger's rows, stored in each row by its writer. Functions of two versions run side by side

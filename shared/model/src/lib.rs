@@ -16,6 +16,7 @@ pub mod ids;
 pub mod interruption;
 pub mod journal;
 pub mod labels;
+mod lane;
 pub mod launch;
 pub mod ledger;
 pub mod limits;
@@ -52,6 +53,7 @@ pub use ids::{
     NodePoolName, PodKey, Uid,
 };
 pub use interruption::{Interruption, InterruptionKind};
+pub use lane::Lane;
 pub use memo::Memo;
 pub use notification::{Notification, NotificationClass};
 pub use plan::{Action, Plan};
@@ -59,6 +61,6 @@ pub use resources::Resources;
 pub use shared_shape::{ShapeAddress, SharedShape, share_shapes};
 pub use snapshot::Snapshot;
 pub use surcharge::Surcharge;
-pub use wake::{Batch, Lane, Wake};
+pub use wake::{Batch, Wake};
 pub use warning::Warning;
 pub use wording::{counted, singular_or_plural};

@@ -1,11 +1,9 @@
 //! Wakes: messages that ask for a turn of a lane. Level-triggered: losing or doubling one changes latency only.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{ids::ClusterName, view::ViewPointer};
+use crate::{ids::ClusterName, lane::Lane, view::ViewPointer};
 
 /// Body of a message in a wake queue. Unknown fields are ignored, so that two versions can run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,45 +73,6 @@ impl Wake {
             batch: Batch::Closed,
             sent_at: None,
         }
-    }
-}
-
-/// A function working on one cluster (docs/glossary.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lane {
-    Provisioner,
-    Lifecycle,
-    Disruption,
-    Terminator,
-    Interruption,
-    Housekeeper,
-}
-
-impl Lane {
-    /// Lanes with a wake queue. EventBridge invokes the other two.
-    pub const WOKEN: [Self; 4] = [
-        Self::Provisioner,
-        Self::Lifecycle,
-        Self::Disruption,
-        Self::Terminator,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Provisioner => "provisioner",
-            Self::Lifecycle => "lifecycle",
-            Self::Disruption => "disruption",
-            Self::Terminator => "terminator",
-            Self::Interruption => "interruption",
-            Self::Housekeeper => "housekeeper",
-        }
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Static NodePools: a fixed number of nodes, independent of pods (docs/spec/lifecycle.md#static-capacity, gate
 //! StaticCapacity).
 
+mod replicas;
+
 use std::collections::BTreeSet;
 
 use api::duration::parse_go_duration;
@@ -10,6 +12,7 @@ use model::{
     node_claim::NodeClaim, node_pool::NodePool, resources::NODES,
 };
 
+pub(crate) use self::replicas::{launches_to_come, wanted_replicas};
 use crate::{
     by_instance::ByInstance,
     decision::Decision,
@@ -173,26 +176,6 @@ impl<'a> PoolNodes<'a> {
 fn recheck_time(snapshot: &Snapshot) -> Timestamp {
     let now = snapshot.now;
     now.saturating_add(RECHECK_AFTER).unwrap_or(now)
-}
-
-/// Number of nodes that a static NodePool should have, within its limit; zero for other NodePools.
-pub(crate) fn wanted_replicas(pool: &NodePool) -> usize {
-    let number = |amount: i64| usize::try_from(amount).unwrap_or(0);
-    let replicas = pool.replicas.map_or(0, number);
-    let limit = pool.limits.0.get(NODES).copied();
-    limit.map_or(replicas, |limit| replicas.min(number(limit)))
-}
-
-/// Number of launches in flight for a NodePool without a NodeClaim in the API.
-pub(crate) fn launches_to_come(snapshot: &Snapshot, pool: &NodePool) -> usize {
-    let is_shown = |name: &NodeClaimName| {
-        let mut claims = snapshot.node_claims.iter();
-        claims.any(|claim| claim.name == *name)
-    };
-    let coming = snapshot.intents.iter().filter(|intent| {
-        intent.is_in_flight() && intent.launch.node_pool == pool.name && !is_shown(intent.name())
-    });
-    coming.count()
 }
 
 /// NodeClaims that an open command deletes.

@@ -21,7 +21,7 @@ use ports::cluster::LeaderLease;
 pub(crate) use self::{
     node_failures::{end_outbreaks, has_outbreaks, keep_outbreaks_active},
     recovery::{end_all_faults, end_due_events},
-    rejections::{ConcernedNames, has_rejections, lift_rejections},
+    rejections::{has_rejections, lift_rejections},
     relay::Relay,
 };
 use crate::{

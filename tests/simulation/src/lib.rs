@@ -10,6 +10,7 @@
     reason = "most events are irrelevant to most functions"
 )]
 
+mod act;
 mod checked_ports;
 mod convergence;
 mod events;

@@ -5,6 +5,7 @@
 
 pub mod capacity;
 pub mod gated;
+mod key;
 pub mod meta;
 pub mod metric_data;
 pub mod node;
@@ -16,10 +17,10 @@ pub mod pod_disruption_budget;
 pub mod volume_attachment;
 pub mod whole_pod;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use serde::de::DeserializeOwned;
 
+pub use self::key::Key;
+use self::key::fingerprint;
 use crate::change::ChangeKind;
 use crate::kind::Kind;
 use meta::Meta;
@@ -42,21 +43,6 @@ pub trait WatchedObject: DeserializeOwned + Send + 'static {
         Self: Sized,
     {
         None
-    }
-}
-
-/// Identifies an object within its kind: a hash of namespace and name. The probability that two of 50,000 objects share a key is
-/// below one in a billion, and the effect would be a missed wake, which the sweep corrects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key(u64);
-
-impl Key {
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self(fingerprint(&(namespace, name)))
-    }
-
-    pub fn node(name: &str) -> Self {
-        Self::new("", name)
     }
 }
 
@@ -124,13 +110,6 @@ pub fn differences(old: Option<&Digest>, new: Option<&Digest>) -> Vec<ChangeKind
         Some(Digest::CapacityBuffer(_)) => between!(CapacityBuffer, gated::buffer_differences),
         Some(Digest::NodeOverlay(_)) => between!(NodeOverlay, gated::overlay_differences),
     }
-}
-
-/// A hash that is compared only within this process.
-fn fingerprint(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use model::status::{CONFIG_MAP, Status};
 use model::{ClusterName, Lane};
 use ports::{Cluster as _, ClusterError, cluster::StatusDocument};
 use relay::batcher::Window;
-use relay::function_metrics::follow;
+use relay::function_metrics::follow::follow;
 use relay::http::router;
 use relay::metrics::Metrics;
 use relay::relay::Relay;

@@ -6,7 +6,7 @@ use model::{
     snapshot::{Optimize, Settings},
 };
 
-use super::deletion_cost;
+use super::deletion_cost::is_on;
 use crate::pods::is_reschedulable;
 
 /// Cost of one plain eviction. All costs are in this unit.
@@ -47,7 +47,7 @@ pub(crate) fn of_pod(pod: &Pod, settings: &Settings) -> i64 {
 
 /// Karpenter ignores deletion costs while it writes them, because it cannot distinguish its own values from those of owners.
 fn counts_deletion_cost(settings: &Settings) -> bool {
-    settings.optimize != Optimize::Upstream || !deletion_cost::is_on(settings)
+    settings.optimize != Optimize::Upstream || !is_on(settings)
 }
 
 /// Parses a float as Go does and truncates it. Kubernetes itself accepts integers only.
@@ -64,7 +64,7 @@ fn whole(text: &str) -> Option<i64> {
 mod tests {
     use model::pod::PodShape;
 
-    use super::*;
+    use super::{super::deletion_cost::GATE, *};
     use crate::fixtures;
 
     fn settings() -> Settings {
@@ -158,7 +158,7 @@ mod tests {
             let mut settings = settings();
             settings.optimize = optimize;
             let gates = &mut settings.feature_gates;
-            gates.insert(deletion_cost::GATE.to_owned(), is_written);
+            gates.insert(GATE.to_owned(), is_written);
             assert_eq!(of_pod(&plain, &settings), cost, "{optimize:?} {is_written}");
             assert_eq!(
                 of_pod(&own, &settings),

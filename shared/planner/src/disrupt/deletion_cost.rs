@@ -1,6 +1,8 @@
 //! Pod deletion costs: the order in which ReplicaSets should remove pods when scaled in, so that nodes become empty
 //! (docs/spec/v1.15.md#pod-deletion-cost).
 
+mod gate;
+
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use api::{
@@ -12,10 +14,11 @@ use model::{
     labels::NODE_POOL,
     node_pool::ConsolidateAfter,
     pod::{Owner, Pod},
-    snapshot::Settings,
     taint::{Taint, TaintEffect},
 };
 
+pub use self::gate::GATE;
+pub(crate) use self::gate::is_on;
 use super::{
     Reason,
     budgets::Budgets,
@@ -23,9 +26,6 @@ use super::{
     context::DisruptionContext,
 };
 use crate::inventory::StateNode;
-
-/// Feature gate of pod deletion costs.
-pub const GATE: &str = "PodDeletionCostManagement";
 
 /// Most nodes whose pods are updated in one turn, as in Karpenter. Nodes that are leaving do not count.
 const NODES_MAX: usize = 50;
@@ -193,8 +193,4 @@ fn cost_update(pod: &Pod, cost: Option<i32>) -> Option<DeletionCost> {
 pub(super) fn is_managed(snapshot: &Snapshot) -> bool {
     let mut pods = snapshot.pods.iter();
     is_on(&snapshot.settings) || pods.any(|pod| pod.annotations.contains_key(DELETION_COST_WRITTEN))
-}
-
-pub(super) fn is_on(settings: &Settings) -> bool {
-    settings.feature_gates.get(GATE) == Some(&true)
 }

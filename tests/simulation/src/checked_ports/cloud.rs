@@ -9,8 +9,8 @@ use model::{
 };
 use ports::{Cloud, CloudError, Terminations};
 
-use super::{Act, CheckedPorts, delegate};
-use crate::{laws::Laws, planted::Bug};
+use super::{CheckedPorts, delegate};
+use crate::{act::Act, laws::Laws, planted::Bug};
 
 delegate! {
     Cloud for CheckedPorts, CloudError {

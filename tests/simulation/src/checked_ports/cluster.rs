@@ -22,8 +22,8 @@ use ports::{
     cluster::{Event, LeaderLease, Listed, PodSelectors, StatusDocument},
 };
 
-use super::{Act, CheckedPorts, delegate};
-use crate::{HOLDER, planted::Bug};
+use super::{CheckedPorts, delegate};
+use crate::{HOLDER, act::Act, planted::Bug};
 
 #[async_trait]
 impl Clusters for CheckedPorts {

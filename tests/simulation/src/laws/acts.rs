@@ -12,7 +12,7 @@ use model::{
 };
 
 use super::{Laws, TURN_MAX, has_failed, instance_of, offering, pauses::SKEW};
-use crate::{checked_ports::Act, rows};
+use crate::{act::Act, rows};
 
 /// Time after which a turn has read and recorded an answer of EC2, and time for which it is remembered: three minutes, less the
 /// clock skew of reader and writer.

@@ -15,7 +15,7 @@ use model::{
 use ports::ledger::Commit;
 
 use super::{Laws, TURN_MAX, has_failed, instance_of, names};
-use crate::{checked_ports::Act, rows};
+use crate::{act::Act, rows};
 
 /// Upper bound on the clock skew of a function, by whose clock a pause ends.
 pub(super) const SKEW: SignedDuration = SignedDuration::from_secs(30);

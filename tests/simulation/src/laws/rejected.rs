@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::events::ConcernedNames;
-
 /// Longest time until the termination of an instance is retried after EC2 refused it.
 const RETRIED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 
@@ -14,7 +12,7 @@ const RETRIED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
 pub(crate) struct RejectedObjects(BTreeMap<String, Option<Timestamp>>);
 
 impl RejectedObjects {
-    pub(crate) fn add(&mut self, names: ConcernedNames) {
+    pub(crate) fn add(&mut self, names: Vec<String>) {
         self.0.extend(names.into_iter().map(|name| (name, None)));
     }
 
