@@ -12,7 +12,7 @@ use model::{
     budget::{Api, Priority},
     ledger::IntentState,
 };
-use ports::{Budget, Ledger};
+use ports::{Budget, ledger::BudgetLedger};
 use stories::{Relay, Rig, all_bound, all_gone, consistent, secs, settled};
 use turns::Outcome;
 

@@ -5,7 +5,10 @@ mod local_ledger;
 
 use fakes::laws;
 use jiff::Timestamp;
-use ports::{Ledger, ObjectStore, ObjectStoreError};
+use ports::{
+    ObjectStore, ObjectStoreError,
+    ledger::{ClusterLedger, OwnershipLedger},
+};
 use serde_json::json;
 
 use self::local_ledger::{LocalLedger, TABLE};

@@ -12,7 +12,13 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use fakes::laws;
 use model::ledger::{CommandState, SCHEMA};
-use ports::{Ledger, LedgerError, ledger::Moved};
+use ports::{
+    LedgerError,
+    ledger::{
+        ClusterLedger, CommandLedger, LaneLedger, LaunchLedger, Moved, NoticeLedger,
+        OwnershipLedger,
+    },
+};
 use serde_json::{Value, json};
 
 use self::local_ledger::{LocalLedger, TABLE};

@@ -6,7 +6,10 @@ use anyhow::{Context, Result, bail};
 use ec2::Account;
 use jiff::Timestamp;
 use model::{ClusterName, ledger::Mode};
-use ports::{CloudError, Ledger, Registry, limits::ssm::PARAMETER_BYTES, registry::RegistryEntry};
+use ports::{
+    CloudError, Registry, ledger::ClusterLedger, limits::ssm::PARAMETER_BYTES,
+    registry::RegistryEntry,
+};
 use serde_json::Value;
 
 use super::{

@@ -6,7 +6,10 @@ use anyhow::{Context, Result, bail};
 use ec2::Account;
 use ledger::TableLedger;
 use model::{ClusterName, ledger::Mode};
-use ports::{Cloud, Ledger, Registry};
+use ports::{
+    Cloud, Registry,
+    ledger::{ClusterLedger, LaunchLedger},
+};
 use serde_json::{Value, json};
 
 use super::{access, memory_of, registry::account, until};

@@ -15,7 +15,7 @@ use model::{
     node_claim::NodeClaim,
     plan::{Planned, Target},
 };
-use ports::{Ledger, cluster::LeaderLease};
+use ports::{cluster::LeaderLease, ledger::ClusterLedger};
 
 fn cluster() -> ClusterName {
     ClusterName::from("demo")

@@ -16,8 +16,12 @@ use model::{
     plan::Target,
 };
 use ports::{
-    Ledger, LedgerError,
-    ledger::{Commit, Committed, Moved, Taken, Unfenced},
+    LedgerError,
+    ledger::{
+        ClusterLedger, CommandLedger, Commit, Committed, ExperienceLedger, LaneLedger,
+        LaunchLedger, Moved, NoticeLedger, NotificationLedger, OwnershipLedger, PlanLedger, Taken,
+        Unfenced,
+    },
 };
 
 fn key(sk: &str) -> Key {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use model::budget::{Api, Priority};
-use ports::{Budget, BudgetExhausted, Clock, Ledger};
+use ports::{Budget, BudgetExhausted, Clock, ledger::BudgetLedger};
 use tokio::sync::Mutex;
 
 /// Calls that are not made within this time after they were drawn are dropped: the bucket has refilled in the meantime.
@@ -21,7 +21,7 @@ const DRAWS_MAX: usize = 20;
 
 /// Implements [`Budget`] on the token buckets in the ledger.
 pub struct RateLimiter {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn BudgetLedger>,
     clock: Arc<dyn Clock>,
     priority: Priority,
     /// Each API has its own lock, so that waiting for one does not block calls of another.
@@ -70,7 +70,7 @@ impl DrawnCalls {
 }
 
 impl RateLimiter {
-    pub fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, priority: Priority) -> Self {
+    pub fn new(ledger: Arc<dyn BudgetLedger>, clock: Arc<dyn Clock>, priority: Priority) -> Self {
         let empty = Api::ALL.map(|api| (api, Mutex::default()));
         Self {
             ledger,

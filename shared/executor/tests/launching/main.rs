@@ -23,7 +23,11 @@ use model::{
     node_claim::{NodeClaim, NodeClaimSpec, NodeClassRef},
     plan::Launch,
 };
-use ports::{Launches, Ledger, cluster::LeaderLease};
+use ports::{
+    Launches,
+    cluster::LeaderLease,
+    ledger::{ClusterLedger, LaunchLedger},
+};
 
 /// An active cluster led by this stack, and one turn at work in it.
 struct TestCluster {

@@ -15,7 +15,7 @@ use model::{
     requirement::Requirement,
     selector::Operator,
 };
-use ports::Ledger;
+use ports::ledger::BudgetLedger;
 
 use crate::{TestCluster, failures, launch};
 

@@ -14,16 +14,21 @@ use model::{
     plan::Expected,
 };
 use ports::{
-    Archive, ArchiveError, Journal, JournalEntry, Ledger, LedgerError, MakeObject,
+    Archive, ArchiveError, Journal, JournalEntry, LedgerError, MakeObject,
     journal::JournalQuery,
-    ledger::{ClusterSummary, Commit, Committed, Ended, LaneEnd, Moved, Record, Taken, Unfenced},
+    ledger::{
+        BudgetLedger, ClusterLedger, ClusterSummary, CommandLedger, Commit, Committed,
+        ControlLedger, Ended, ExperienceLedger, LaneEnd, LaneLedger, LaunchLedger, MarkerLedger,
+        Moved, NoticeLedger, NotificationLedger, OwnershipLedger, PlanLedger, Record, Taken,
+        Unfenced,
+    },
 };
 
-use super::{Act, CheckedPorts, delegate};
-use crate::planted::Bug;
+use super::{CheckedPorts, delegate};
+use crate::{act::Act, planted::Bug};
 
 delegate! {
-    Ledger for CheckedPorts, LedgerError {
+    LaneLedger for CheckedPorts, LedgerError {
         async fn take_lane(&self, cluster: &ClusterName, lane: Lane, lease: &Lease, now: Timestamp) -> Result<Taken, LedgerError> {
             let mut taken = self.sim.take_lane(cluster, lane, lease, now).await?;
             if self.has(Bug::IgnoreLease) && taken == Taken::Held {
@@ -48,7 +53,14 @@ delegate! {
             }
             self.sim.end_lane(cluster, lane, turn, &end).await
         }
+    }
+    fn lanes(cluster: &ClusterName) -> Vec<(Lane, LaneRow)>;
+    fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
+    fn set_timer(cluster: &ClusterName, lane: Lane, now: Timestamp, due: Timestamp) -> bool;
+}
 
+delegate! {
+    ClusterLedger for CheckedPorts, LedgerError {
         async fn meta(&self, cluster: &ClusterName) -> Result<Option<Meta>, LedgerError> {
             let mut meta = self.sim.meta(cluster).await?;
             if let Some(meta) = &mut meta {
@@ -67,7 +79,27 @@ delegate! {
             }
             Ok(meta)
         }
+    }
+    fn clusters() -> Vec<ClusterName>;
+    fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
+    fn identify(cluster: &ClusterName, uid: &Uid) -> ();
+    fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
+    fn cluster_summaries(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
+    fn sweep_memory(cluster: &ClusterName) -> SweepMemory;
+    fn store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
+}
 
+delegate! {
+    ControlLedger for CheckedPorts, LedgerError {}
+    fn pauses(of: Option<&ClusterName>) -> Vec<Pause>;
+    fn store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
+    fn store_requests(cluster: &ClusterName, from: &[Request], to: &[Request]) -> Moved;
+    fn spending() -> AccountSpending;
+    fn store_spending(next: &AccountSpending) -> Moved;
+}
+
+delegate! {
+    PlanLedger for CheckedPorts, LedgerError {
         async fn commit(&self, cluster: &ClusterName, commit: &Commit) -> Result<Committed, LedgerError> {
             let mut commit = commit.clone();
             if self.has(Bug::NoFence) {
@@ -91,6 +123,24 @@ delegate! {
             Ok(records)
         }
 
+        async fn record_unfenced(&self, cluster: &ClusterName, acts: &Unfenced) -> Result<u64, LedgerError> {
+            let mut acts = acts.clone();
+            if self.has(Bug::ForgetNotices) {
+                acts.notices.clear();
+            }
+            self.sim.record_unfenced(cluster, &acts).await
+        }
+    }
+}
+
+delegate! {
+    LaunchLedger for CheckedPorts, LedgerError {
+        async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
+            self.reads();
+            let intents = self.sim.intents(cluster).await?;
+            Ok(if self.has(Bug::ForgetInFlight) { Vec::new() } else { intents })
+        }
+
         async fn freeze(&self, cluster: &ClusterName, turn: &TurnId, call: &Call) -> Result<Moved, LedgerError> {
             if self.has(Bug::NeverFreeze) {
                 return Ok(Moved::Yes);
@@ -98,24 +148,30 @@ delegate! {
             self.sim.freeze(cluster, turn, call).await
         }
 
-        async fn own(&self, cluster: &ClusterName, claim: &NodeClaimName, instance: &InstanceId, token: &LaunchToken) -> Result<Moved, LedgerError> {
-            if self.has(Bug::NeverOwn) {
-                return Ok(Moved::Yes);
-            }
-            self.sim.own(cluster, claim, instance, token).await
-        }
-
-        async fn intents(&self, cluster: &ClusterName) -> Result<Vec<Intent>, LedgerError> {
-            self.reads();
-            let intents = self.sim.intents(cluster).await?;
-            Ok(if self.has(Bug::ForgetInFlight) { Vec::new() } else { intents })
-        }
-
         async fn lease_call(&self, cluster: &ClusterName, token: &LaunchToken, lease: &Lease, now: Timestamp) -> Result<Option<Call>, LedgerError> {
             if self.has(Bug::NeverResume) {
                 return Ok(None);
             }
             self.sim.lease_call(cluster, token, lease, now).await
+        }
+    }
+    fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;
+    fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
+    fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;
+    fn move_intent(cluster: &ClusterName, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved;
+    fn adopt_intent(cluster: &ClusterName, intent: &Intent, lane: Lane, due: Timestamp) -> Moved;
+    fn call(cluster: &ClusterName, token: &LaunchToken) -> Option<Call>;
+    fn open_calls(cluster: &ClusterName) -> Vec<Call>;
+    fn close_call(cluster: &ClusterName, token: &LaunchToken, turn: &TurnId) -> Moved;
+}
+
+delegate! {
+    OwnershipLedger for CheckedPorts, LedgerError {
+        async fn own(&self, cluster: &ClusterName, claim: &NodeClaimName, instance: &InstanceId, token: &LaunchToken) -> Result<Moved, LedgerError> {
+            if self.has(Bug::NeverOwn) {
+                return Ok(Moved::Yes);
+            }
+            self.sim.own(cluster, claim, instance, token).await
         }
 
         async fn close_claim(&self, cluster: &ClusterName, claim: &NodeClaimName) -> Result<(), LedgerError> {
@@ -131,22 +187,36 @@ delegate! {
             }
             self.sim.forget_claim(cluster, claim, now).await
         }
+    }
+    fn owner(instance: &InstanceId) -> Option<InstanceOwner>;
+    fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Option<ClaimRow>;
+    fn collect(cluster: &ClusterName, instance: &InstanceId, now: Timestamp) -> Moved;
+    fn remember_unmanaged(instance: &InstanceId, until: Timestamp) -> ();
+    fn is_unmanaged(instance: &InstanceId, now: Timestamp) -> bool;
+}
 
-        async fn record_unfenced(&self, cluster: &ClusterName, acts: &Unfenced) -> Result<u64, LedgerError> {
-            let mut acts = acts.clone();
-            if self.has(Bug::ForgetNotices) {
-                acts.notices.clear();
-            }
-            self.sim.record_unfenced(cluster, &acts).await
-        }
+delegate! {
+    CommandLedger for CheckedPorts, LedgerError {}
+    fn commands(cluster: &ClusterName) -> Vec<Command>;
+    fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
+    fn note_initialized(cluster: &ClusterName, command: &Command, replacements: &[NodeClaimName]) -> Moved;
+    fn forget_command(cluster: &ClusterName, command: &Command) -> ();
+}
 
+delegate! {
+    NoticeLedger for CheckedPorts, LedgerError {
         async fn finish_notice(&self, cluster: &ClusterName, instance: &InstanceId, kind: &str) -> Result<(), LedgerError> {
             if self.has(Bug::NeverFinishNotices) {
                 return Ok(());
             }
             self.sim.finish_notice(cluster, instance, kind).await
         }
+    }
+    fn notices(cluster: &ClusterName) -> Vec<Notice>;
+}
 
+delegate! {
+    ExperienceLedger for CheckedPorts, LedgerError {
         async fn mark_unavailable(&self, offering: &OfferingKey, now: Timestamp) -> Result<(), LedgerError> {
             if self.has(Bug::IgnoreMissingCapacity) {
                 return Ok(());
@@ -154,33 +224,6 @@ delegate! {
             self.sim.mark_unavailable(offering, now).await
         }
     }
-    fn lanes(cluster: &ClusterName) -> Vec<(Lane, LaneRow)>;
-    fn make_due(cluster: &ClusterName, lane: Lane, when: Timestamp) -> ();
-    fn pauses(of: Option<&ClusterName>) -> Vec<Pause>;
-    fn store_pauses(of: Option<&ClusterName>, from: &[Pause], to: &[Pause]) -> Moved;
-    fn store_requests(cluster: &ClusterName, from: &[Request], to: &[Request]) -> Moved;
-    fn spending() -> AccountSpending;
-    fn store_spending(next: &AccountSpending) -> Moved;
-    fn clusters() -> Vec<ClusterName>;
-    fn identify(cluster: &ClusterName, uid: &Uid) -> ();
-    fn mirror_registry(cluster: &ClusterName, registry: &serde_json::Value, mode: &Mode) -> ();
-    fn relay_beat(cluster: &ClusterName) -> Option<RelayBeat>;
-    fn launched(cluster: &ClusterName) -> Vec<NodeClaimName>;
-    fn intent(cluster: &ClusterName, claim: &NodeClaimName) -> Option<Intent>;
-    fn lease_intent(cluster: &ClusterName, claim: &NodeClaimName, lease: &Lease, now: Timestamp) -> Option<Intent>;
-    fn move_intent(cluster: &ClusterName, turn: &TurnId, from: &Intent, to: &IntentState) -> Moved;
-    fn adopt_intent(cluster: &ClusterName, intent: &Intent, lane: Lane, due: Timestamp) -> Moved;
-    fn call(cluster: &ClusterName, token: &LaunchToken) -> Option<Call>;
-    fn open_calls(cluster: &ClusterName) -> Vec<Call>;
-    fn close_call(cluster: &ClusterName, token: &LaunchToken, turn: &TurnId) -> Moved;
-    fn owner(instance: &InstanceId) -> Option<InstanceOwner>;
-    fn claim(cluster: &ClusterName, claim: &NodeClaimName) -> Option<ClaimRow>;
-    fn collect(cluster: &ClusterName, instance: &InstanceId, now: Timestamp) -> Moved;
-    fn commands(cluster: &ClusterName) -> Vec<Command>;
-    fn move_command(cluster: &ClusterName, from: &Command, to: CommandState) -> Moved;
-    fn note_initialized(cluster: &ClusterName, command: &Command, replacements: &[NodeClaimName]) -> Moved;
-    fn forget_command(cluster: &ClusterName, command: &Command) -> ();
-    fn notices(cluster: &ClusterName) -> Vec<Notice>;
     fn experience(cluster: &ClusterName, now: Timestamp) -> Experience;
     fn mark_full(subnet: &str, now: Timestamp) -> ();
     fn measure_memory(instance_type: &str, image: &str, bytes: i64, now: Timestamp) -> ();
@@ -188,18 +231,24 @@ delegate! {
     fn store_evidence(evidence: &Evidence) -> ();
     fn store_zonal_shifts(cluster: &ClusterName, shifts: &[ZonalShift]) -> ();
     fn zonal_shifts(cluster: &ClusterName) -> Vec<ZonalShift>;
+}
+
+delegate! {
+    BudgetLedger for CheckedPorts, LedgerError {}
     fn draw(api: Api, wanted: u32, priority: Priority, now: Timestamp) -> TokenGrant;
     fn throttled(api: Api, now: Timestamp) -> ();
+}
+
+delegate! {
+    MarkerLedger for CheckedPorts, LedgerError {}
     fn nominate(cluster: &ClusterName, expected: &BTreeMap<Expected, Timestamp>, now: Timestamp) -> ();
     fn nominations(cluster: &ClusterName, now: Timestamp) -> BTreeMap<Expected, Timestamp>;
     fn once(cluster: &ClusterName, key: &str, now: Timestamp, until: Timestamp) -> bool;
-    fn set_timer(cluster: &ClusterName, lane: Lane, now: Timestamp, due: Timestamp) -> bool;
     fn said(cluster: &ClusterName, prefix: &str, now: Timestamp) -> BTreeSet<String>;
-    fn remember_unmanaged(instance: &InstanceId, until: Timestamp) -> ();
-    fn is_unmanaged(instance: &InstanceId, now: Timestamp) -> bool;
-    fn cluster_summaries(clusters: &BTreeSet<ClusterName>) -> BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
-    fn sweep_memory(cluster: &ClusterName) -> SweepMemory;
-    fn store_sweep_memory(cluster: &ClusterName, memory: &SweepMemory) -> ();
+}
+
+delegate! {
+    NotificationLedger for CheckedPorts, LedgerError {}
     fn put_notifications(cluster: &ClusterName, notifications: &[Notification]) -> ();
     fn notifications(cluster: &ClusterName) -> Vec<Notification>;
     fn finish_notification(cluster: &ClusterName, notification: &Notification) -> ();

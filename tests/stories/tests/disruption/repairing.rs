@@ -11,7 +11,7 @@ use model::{
     selector::LabelSelector,
     snapshot::PodDisruptionBudget,
 };
-use ports::Ledger;
+use ports::ledger::ExperienceLedger;
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
