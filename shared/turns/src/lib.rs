@@ -4,34 +4,27 @@
 //! A turn decides nothing itself: `planner` plans and `plancheck` checks. This crate must never depend on an adapter, an
 //! SDK, `lambda_runtime` or a Kubernetes client.
 //!
-//! Modules in the order of their dependencies, the lowest first; a module uses only those before it.
+//! The folders are layers. Each uses only those below it (`tests/suites/tidy.rs`):
+//!
+//! - `run`: the frame of a lane's turn, from the lease to the record of the outcome
+//! - `sweep`: the housekeeper's sweep over all clusters
+//! - `lanes`: the turns of the provisioner, lifecycle, disruption and terminator lanes
+//! - `interruption`: interruptions that AWS announces, recorded and acted on ahead of the lanes
+//! - `act`: steps of plans in the cluster and in EC2, shared by the lanes
+//! - `observe`: reads of a turn, and the snapshot made of them
+//! - `report`: reports and their publication as journal, events, metrics, status and notifications
+//! - `context`: ports and caches of the process, the turn that holds a lane, and errors
+//! - `settings`: registry entries, and annotations of NodePools
 
-/// Settings of users: registry entries and annotations of NodePools.
-mod settings;
-
-/// The ports and caches of a process, the turn that holds a lane, and errors.
-mod context;
-
-/// Reports of turns and their publication: journal, events, metrics, status and notifications.
-mod report;
-
-/// Reads of a turn, and the snapshot made of them.
-mod observe;
-
-/// Steps of plans in the cluster and in EC2, shared by the lanes.
 mod act;
-
-/// Interruptions that AWS announces: recorded, and acted on ahead of the lanes.
+mod context;
 mod interruption;
-
-/// The turns of the lanes: provisioner, lifecycle, disruption and terminator.
 mod lanes;
-
-/// The housekeeper's sweep over all clusters: leader Leases, due lanes and garbage collection.
-mod sweep;
-
-/// The frame of a lane's turn: lease, turn and record.
+mod observe;
+mod report;
 mod run;
+mod settings;
+mod sweep;
 
 pub use context::{Heartbeats, TurnError, Views, World, time_limit::budget};
 pub use interruption::{Delivery, InterruptionOutcome, Message, deliver, interrupt};

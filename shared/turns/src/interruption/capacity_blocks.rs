@@ -7,10 +7,10 @@ use api::{EC2NodeClass, karpenter::CapacityReservationType, names::label};
 use jiff::{SignedDuration, Timestamp};
 use model::{InstanceId, Interruption, InterruptionKind, interruption::CapacityBlockEnd};
 
+use super::interrupt;
 use crate::{
     Report, TurnError, World,
     context::{Turn, node_claims::instance_of},
-    interruption::interrupt,
     observe::Observed,
 };
 

@@ -183,6 +183,7 @@ pub enum Outcome {
 }
 
 impl Turn<'_> {
+    /// The report of a turn that has done nothing yet.
     pub(crate) fn report(&self) -> Report {
         let live = self.meta.pauses.iter();
         let live = live.filter(|pause| pause.is_live(self.now));
