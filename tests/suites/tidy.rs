@@ -5,12 +5,16 @@
     reason = "a missing value fails the test"
 )]
 
+mod module_graph;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use module_graph::{ModulePath, circles, dependencies as module_dependencies};
 
 /// Allowed normal dependencies of every crate of the workspace on its other crates. A new dependency is a decision: add it here and
 /// give the reason in the commit.
@@ -93,6 +97,101 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("stories", &["fakes", "model", "ports", "turns", "view"]),
     ("whittle-tests", &[]),
+];
+
+/// Allowed dependencies of the folders of `turns` on one another, the lowest first: each depends on those above it in this list.
+const FOLDERS_OF_TURNS: &[(&str, &[&str])] = &[
+    ("settings", &[]),
+    ("context", &["settings"]),
+    ("report", &["settings", "context"]),
+    ("observe", &["settings", "context", "report"]),
+    ("act", &["context", "report", "observe"]),
+    (
+        "interruption",
+        &["settings", "context", "report", "observe"],
+    ),
+    (
+        "lanes",
+        &["context", "report", "observe", "act", "interruption"],
+    ),
+    (
+        "sweep",
+        &["settings", "context", "report", "act", "interruption"],
+    ),
+    ("run", &["settings", "context", "report", "lanes"]),
+];
+
+/// Upper bound on the modules of a circle: a few that depend on one another can be read as one.
+const CIRCLE_MAX: usize = 3;
+
+/// Larger circles that exist: the crate, one of the modules, the number of modules, and the reason.
+const CIRCLES: &[(&str, &str, usize, &str)] = &[
+    (
+        "aws-rules",
+        "instance_types",
+        9,
+        "capacity depends on the volumes that a launch attaches, and launches on the catalog",
+    ),
+    (
+        "cli",
+        "aws::registry",
+        5,
+        "commands of the registry run the doctor, whose checks read the registry",
+    ),
+    (
+        "cli",
+        "import::group",
+        9,
+        "readers of a group's parts fill the group, which calls them",
+    ),
+    (
+        "ec2",
+        "account",
+        5,
+        "the account owns the caches of the modules that extend it",
+    ),
+    (
+        "fakes",
+        "sim",
+        11,
+        "the simulated world owns the fakes, which act on the world",
+    ),
+    (
+        "planner",
+        "disrupt::context",
+        6,
+        "the context of a disruption owns the costs by which its moves are judged",
+    ),
+    (
+        "planner",
+        "disrupt::methods",
+        5,
+        "each method uses the budgets and candidates of the evaluation that calls it",
+    ),
+    (
+        "sandbox",
+        "sandbox",
+        11,
+        "the server's handlers act on the sandbox that runs the server",
+    ),
+    (
+        "scheduling",
+        "placement_context",
+        18,
+        "the context of a placement owns the indexes that are read through it",
+    ),
+    (
+        "scheduling",
+        "rearrange::cluster_model",
+        7,
+        "the model of the cluster owns the parts that the search changes",
+    ),
+    (
+        "simulation",
+        "play",
+        6,
+        "events act on the play that applies them",
+    ),
 ];
 
 /// Crates without IO, and the dependencies that would introduce IO.
@@ -198,6 +297,88 @@ fn dependencies_between_crates_are_allowed() {
         assert!(
             graph.contains_key(*package),
             "{package} does not exist: remove it from DEPENDENCIES"
+        );
+    }
+}
+
+#[test]
+fn folders_of_turns_depend_only_on_lower_ones() {
+    let allowed: BTreeMap<&str, &[&str]> = FOLDERS_OF_TURNS.iter().copied().collect();
+    for (index, (folder, dependencies)) in FOLDERS_OF_TURNS.iter().enumerate() {
+        let lower: Vec<&str> = FOLDERS_OF_TURNS[..index]
+            .iter()
+            .map(|(name, _)| *name)
+            .collect();
+        for dependency in *dependencies {
+            assert!(
+                lower.contains(dependency),
+                "{dependency} is not below {folder}"
+            );
+        }
+    }
+    let folder_of = |module: &ModulePath| module.0.first().cloned();
+    let mut found = BTreeSet::new();
+    for (module, dependencies) in module_dependencies(&root().join("shared/turns/src/lib.rs")) {
+        let Some(folder) = folder_of(&module) else {
+            continue;
+        };
+        found.insert(folder.clone());
+        let allowed = allowed
+            .get(folder.as_str())
+            .unwrap_or_else(|| panic!("FOLDERS_OF_TURNS has no entry for {folder}"));
+        for dependency in dependencies {
+            let other = folder_of(&dependency).unwrap_or_default();
+            assert!(
+                other == folder || allowed.contains(&other.as_str()),
+                "{module} is in {folder}, which must not depend on {dependency}"
+            );
+        }
+    }
+    assert_eq!(found.len(), allowed.len(), "folders: {found:?}");
+}
+
+/// The crates of the workspace by name, each with the root files of its library and its executable.
+fn crate_roots() -> Vec<(String, PathBuf)> {
+    let sources = tracked(&["src/lib.rs", "src/main.rs"]);
+    let named = |file: PathBuf| {
+        let folder = file.parent().unwrap().parent().unwrap();
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        (name.to_owned(), file.clone())
+    };
+    sources.into_iter().map(named).collect()
+}
+
+#[test]
+fn modules_depend_on_one_another_in_small_circles_at_most() {
+    let mut unexpected = Vec::new();
+    let mut expected: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for (name, root) in crate_roots() {
+        let circles = circles(&module_dependencies(&root));
+        for circle in circles.iter().filter(|circle| circle.len() > CIRCLE_MAX) {
+            let exception = CIRCLES.iter().find(|(crate_name, module, _, _)| {
+                *crate_name == name && circle.iter().any(|path| path.to_string() == *module)
+            });
+            match exception {
+                Some((crate_name, module, modules, _)) if circle.len() == *modules => {
+                    expected.insert((crate_name, module));
+                }
+                Some(_) | None => {
+                    let modules: Vec<String> = circle.iter().map(ToString::to_string).collect();
+                    let count = modules.len();
+                    unexpected.push(format!("{name}: {count} modules: {}", modules.join(", ")));
+                }
+            }
+        }
+    }
+    assert!(
+        unexpected.is_empty(),
+        "circles of modules: move what they share to the lowest of them, or list them in CIRCLES with their number of modules:\n{}",
+        unexpected.join("\n")
+    );
+    for (crate_name, module, _, _) in CIRCLES {
+        assert!(
+            expected.contains(&(crate_name, module)),
+            "{crate_name} has no such circle through {module} any more: remove it from CIRCLES"
         );
     }
 }
@@ -370,8 +551,8 @@ fn every_suite_is_a_test_target() {
 fn alarms_use_published_metrics() {
     let template = fs::read_to_string(root().join("sam-template.yaml")).unwrap();
     let files = ["metrics.rs", "metrics/troubles.rs"];
-    let counted =
-        files.map(|file| fs::read_to_string(root().join("shared/turns/src/report").join(file)).unwrap());
+    let counted = files
+        .map(|file| fs::read_to_string(root().join("shared/turns/src/report").join(file)).unwrap());
     let counted = counted.concat();
     let of_ours = template.split("Namespace: Whittle\n").skip(1);
     let names: Vec<&str> = of_ours
