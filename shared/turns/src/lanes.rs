@@ -7,6 +7,7 @@ pub(crate) mod provisioner;
 mod shadow;
 pub(crate) mod terminator;
 
+use jiff::SignedDuration;
 use model::{
     Snapshot,
     ledger::{Cursor, RelayCounter},
@@ -14,7 +15,10 @@ use model::{
 
 use crate::{Report, observe::Observed, report::PodsFrom};
 
-/// Report, snapshot and progress that a lane's turn returns to [`run`].
+/// Delay after which a turn that lost every race for the generation tries again.
+const RETRY_AFTER_LOST_RACE: SignedDuration = SignedDuration::from_secs(5);
+
+/// Report, snapshot and progress that the turn of a lane returns.
 pub(crate) struct TurnResult {
     pub(crate) report: Report,
     /// The relay's counter as read before the lists, if the turn was a full look (docs/protocol.md#l6).

@@ -24,7 +24,7 @@ use crate::{
     Report, TurnError,
     act::{approval, refusals},
     context::Turn,
-    lanes::{TurnResult, record_snapshot, shadow},
+    lanes::{RETRY_AFTER_LOST_RACE, TurnResult, record_snapshot, shadow},
     observe::{Observed, PodScope, observe},
     report::{events, metrics},
 };

@@ -15,6 +15,7 @@ use crate::{
     Report, TurnError,
     act::{apply::apply, refusals},
     context::Turn,
+    lanes::RETRY_AFTER_LOST_RACE,
     observe::Observed,
     report::{events, metrics},
 };

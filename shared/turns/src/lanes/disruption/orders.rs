@@ -17,6 +17,7 @@ use crate::{
     Report, TurnError,
     act::{adopt, launching::launch, nominate::nominate, refusals},
     context::Turn,
+    lanes::RETRY_AFTER_LOST_RACE,
     observe::Observed,
     report::{events, metrics, subjects::subjects},
 };

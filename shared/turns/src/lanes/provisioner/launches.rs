@@ -14,6 +14,7 @@ use crate::{
     Report, TurnError,
     act::{addresses, approval},
     context::Turn,
+    lanes::RETRY_AFTER_LOST_RACE,
     observe::Observed,
     report::{Step, events, metrics},
 };
