@@ -127,12 +127,6 @@ const CIRCLE_MAX: usize = 3;
 /// Larger circles that exist: the crate, one of the modules, the number of modules, and the reason.
 const CIRCLES: &[(&str, &str, usize, &str)] = &[
     (
-        "aws-rules",
-        "instance_types",
-        9,
-        "capacity depends on the volumes that a launch attaches, and launches on the catalog",
-    ),
-    (
         "cli",
         "aws::registry",
         5,
@@ -167,12 +161,6 @@ const CIRCLES: &[(&str, &str, usize, &str)] = &[
         "disrupt::methods",
         5,
         "each method uses the budgets and candidates of the evaluation that calls it",
-    ),
-    (
-        "sandbox",
-        "sandbox",
-        11,
-        "the server's handlers act on the sandbox that runs the server",
     ),
     (
         "scheduling",

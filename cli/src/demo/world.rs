@@ -13,7 +13,7 @@ use ports::{
 };
 use sandbox::{
     Credential, Sandbox, SandboxOptions, WorldClock, WorldOptions,
-    ec2::{AccountOptions, Ec2},
+    ec2::{AccountOptions, handle::Ec2},
 };
 use serde_json::{Value, json};
 use tokio::{sync::watch, task::JoinSet};

@@ -1,6 +1,7 @@
 //! The instance types a NodeClass can launch, as the scheduler sees them: labels, capacity, overhead and offerings
 //! (docs/spec/aws.md#provider-objects).
 
+mod accelerated;
 mod attachments;
 mod capacity;
 mod devices;
@@ -14,15 +15,18 @@ mod sharing;
 mod table;
 mod unavailable;
 
-use api::{
-    karpenter::{EC2NodeClass, EC2NodeClassSpec, KubeletSettings},
-    names::label,
-};
+use api::karpenter::{EC2NodeClass, EC2NodeClassSpec, KubeletSettings};
 use model::{InstanceType, experience::MeasuredMemory};
 use thiserror::Error;
 
+pub use accelerated::is_accelerated;
 pub use devices::with_devices;
-pub use facts::*;
+pub use facts::{
+    CoreInfo, Disks, EbsInfo, EbsOptimizedInfo, EfaInfo, Gpu, GpuInfo, InferenceAccelerator,
+    InferenceAcceleratorInfo, InstanceStorageInfo, InstanceTypeInfo, MemoryInfo, NetworkCard,
+    NetworkInfo, NeuronDevice, NeuronInfo, PlacementGroupInfo, ProcessorInfo, RegionCatalog,
+    VCpuInfo,
+};
 pub use fit::incompatible;
 pub use known::{of_node_class, with_attach_limits};
 pub use sharing::{Sharing, SharingError};
@@ -33,7 +37,6 @@ use crate::{
     expressions::{ExpressionError, Expressions},
     families::{Family, FamilyError},
     placement::PlacementGroupFact,
-    resource,
 };
 
 /// Inputs, besides the catalog, that determine the instance types of a NodeClass.
@@ -128,23 +131,4 @@ pub(crate) fn default_pods(
         settings,
     };
     node.pods()
-}
-
-/// Whether the type has a GPU or another accelerator; a fraction of one counts (docs/spec/aws.md#fractional-gpus).
-pub fn is_accelerated(instance_type: &InstanceType) -> bool {
-    const ACCELERATORS: [&str; 5] = [
-        resource::NVIDIA_GPU,
-        resource::AMD_GPU,
-        resource::GAUDI,
-        resource::NEURON,
-        resource::NEURON_CORE,
-    ];
-    let has_fraction = || {
-        let count = instance_type.requirements.get(label::INSTANCE_GPU_COUNT);
-        count.is_some_and(|count| !count.values.is_empty())
-    };
-    ACCELERATORS
-        .iter()
-        .any(|name| instance_type.capacity.get(name) > 0)
-        || has_fraction()
 }

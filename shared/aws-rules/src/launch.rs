@@ -4,6 +4,7 @@
 //! [`fleet_request`] is pure and deterministic: the same claim on the same facts gives the same request, byte for byte, so
 //! claims whose requests are equal can share one call ([`freeze`]) and a resumed call finds the launch templates it made.
 
+mod block_devices;
 mod builder;
 mod filters;
 mod outcome;
@@ -32,6 +33,7 @@ use crate::{
     ClusterFacts, ProviderSettings,
     node_class::{STATIC_HASH_VERSION, static_hash},
 };
+pub(crate) use block_devices::block_devices;
 pub use builder::Builder;
 pub use filters::Candidate;
 pub use model::launch::LaunchRefusal;
@@ -39,7 +41,6 @@ pub use outcome::{
     LaunchObservations, NO_SPOT_ROLE, call_refusal, launched_claim, observations, reading, refusal,
 };
 pub use templates::TEMPLATE_PREFIX;
-pub(crate) use templates::block_devices;
 pub use trial::{Trial, trial};
 
 /// Inputs of a launch.
@@ -272,4 +273,8 @@ fn allocation(
         (_, _, false) => Some(AllocationStrategy::LowestPrice),
         (_, _, true) => Some(AllocationStrategy::Prioritized),
     }
+}
+
+fn not_ready(message: String) -> LaunchRefusal {
+    LaunchRefusal::NodeClassNotReady { message }
 }

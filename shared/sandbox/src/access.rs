@@ -1,25 +1,16 @@
 //! Record of the accesses that RBAC decided on: user, verb, resource and the role that allowed each. Tests compare it
 //! with the rights that roles grant.
 
+mod used;
+
 use serde_json::{Value, json};
 
+pub use self::used::UsedAccess;
 use crate::{
     error::{ApiError, ApiResult},
     sandbox::{Credential, Sandbox},
     server::WriteOptions,
 };
-
-/// Access that was requested at least once.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct UsedAccess {
-    pub user: String,
-    pub verb: String,
-    pub group: String,
-    /// Resource, with its subresource if there is one: `pods/eviction`.
-    pub resource: String,
-    /// Role that allowed the access; `None` if the access was denied.
-    pub role: Option<String>,
-}
 
 impl Sandbox {
     /// Returns each distinct access by a user who is not an administrator.

@@ -1,25 +1,23 @@
+mod shared;
+
 use std::{
-    collections::BTreeSet,
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
-use tokio::{
-    net::TcpListener,
-    sync::{Notify, watch},
-    task::JoinHandle,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
+pub(crate) use self::shared::Shared;
+use self::shared::lock;
 use crate::{
-    access::UsedAccess,
     clock::WorldClock,
     controllers::NodeJoin,
-    ec2::Ec2,
-    faults::{Effect, Fault},
+    ec2::handle::Ec2,
+    faults::Fault,
     http::{
         self,
         certificate::{self, CertificateError},
@@ -292,132 +290,4 @@ async fn drive(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
         }
         tokio::time::sleep(STEP_DELAY).await;
     }
-}
-
-/// State shared by requests, controllers and the owner of the sandbox.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    world: Mutex<World>,
-    clock: WorldClock,
-    credentials: Vec<Credential>,
-    accesses: Mutex<BTreeSet<UsedAccess>>,
-    faults: Mutex<Vec<Fault>>,
-    /// Revision of the last write.
-    writes: watch::Sender<u64>,
-    watch_ends: watch::Sender<u64>,
-    /// Signals changes that are not in the store.
-    wake: Notify,
-    bookmark_interval: Duration,
-    streaming_lists: bool,
-    compressed_watches: bool,
-    kubernetes_minor: u32,
-}
-
-impl Shared {
-    fn new(options: SandboxOptions) -> Self {
-        let now = options.clock.now();
-        Self {
-            world: Mutex::new(World::new(&options.world, now)),
-            clock: options.clock,
-            credentials: options.credentials,
-            accesses: Mutex::default(),
-            faults: Mutex::new(Vec::new()),
-            writes: watch::Sender::new(0),
-            watch_ends: watch::Sender::new(0),
-            wake: Notify::new(),
-            bookmark_interval: options.bookmark_interval,
-            streaming_lists: options.streaming_lists,
-            compressed_watches: options.compressed_watches,
-            kubernetes_minor: options.kubernetes_minor,
-        }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&World) -> T) -> T {
-        read(&lock(&self.world))
-    }
-
-    /// Changes the simulation, and notifies watches if the store changed.
-    pub(crate) fn write<T>(&self, act: impl FnOnce(&mut World, Timestamp) -> T) -> T {
-        let mut world = lock(&self.world);
-        let before = world.server.store.revision();
-        let result = act(&mut world, self.clock.now());
-        let after = world.server.store.revision();
-        drop(world);
-        if before != after {
-            self.writes.send_replace(after);
-        }
-        result
-    }
-
-    /// Makes the simulation check for work.
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
-    pub(crate) fn credentials(&self) -> &[Credential] {
-        &self.credentials
-    }
-
-    pub(crate) fn record_access(&self, access: UsedAccess) {
-        lock(&self.accesses).insert(access);
-    }
-
-    pub(crate) fn accesses(&self) -> Vec<UsedAccess> {
-        lock(&self.accesses).iter().cloned().collect()
-    }
-
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.writes.subscribe()
-    }
-
-    pub(crate) fn watch_ends(&self) -> watch::Receiver<u64> {
-        self.watch_ends.subscribe()
-    }
-
-    pub(crate) fn bookmark_interval(&self) -> Duration {
-        self.bookmark_interval
-    }
-
-    pub(crate) fn kubernetes_minor(&self) -> u32 {
-        self.kubernetes_minor
-    }
-
-    pub(crate) fn streams_lists(&self) -> bool {
-        self.streaming_lists
-    }
-
-    pub(crate) fn compresses_watches(&self) -> bool {
-        self.compressed_watches
-    }
-
-    /// Takes the fault that hits this request, if any.
-    pub(crate) fn next_fault(
-        &self,
-        verb: &str,
-        resource: &str,
-        subresource: Option<&str>,
-        name: Option<&str>,
-    ) -> Option<Effect> {
-        let resource = match subresource {
-            Some(subresource) => format!("{resource}/{subresource}"),
-            None => resource.to_owned(),
-        };
-        let mut faults = lock(&self.faults);
-        let fault = faults
-            .iter_mut()
-            .find(|fault| fault.hits(verb, &resource, name))?;
-        fault.times -= 1;
-        let effect = fault.effect.clone();
-        faults.retain(|fault| fault.times > 0);
-        Some(effect)
-    }
-}
-
-/// A panic elsewhere must not take the sandbox down with it: every change under these locks is complete or absent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,13 +11,13 @@ use std::{
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::{
-    Attribute, Ident, ImplItemFn, Item, ItemMod, ItemUse, Macro, UseTree,
+    Attribute, Ident, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemUse, Macro, UseTree,
     visit::{self, Visit},
 };
 
 /// Names from a crate's root to a module; empty for the root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ModulePath(pub Vec<String>);
+pub(crate) struct ModulePath(pub(crate) Vec<String>);
 
 impl fmt::Display for ModulePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,10 +40,10 @@ impl ModulePath {
     }
 }
 
-pub type Dependencies = BTreeMap<ModulePath, BTreeSet<ModulePath>>;
+pub(crate) type Dependencies = BTreeMap<ModulePath, BTreeSet<ModulePath>>;
 
 /// Dependencies of all modules of the crate with this root file, such as `src/lib.rs`.
-pub fn dependencies(root: &Path) -> Dependencies {
+pub(crate) fn dependencies(root: &Path) -> Dependencies {
     let mut sources = Sources::default();
     sources.load(ModulePath::default(), root, root.parent().unwrap());
     let of_module = |(path, source): (&ModulePath, &Source)| {
@@ -56,7 +56,7 @@ pub fn dependencies(root: &Path) -> Dependencies {
 }
 
 /// Modules that depend on one another in a circle, each circle once.
-pub fn circles(dependencies: &Dependencies) -> Vec<BTreeSet<ModulePath>> {
+pub(crate) fn circles(dependencies: &Dependencies) -> Vec<BTreeSet<ModulePath>> {
     let reachable: Dependencies = dependencies
         .keys()
         .map(|module| (module.clone(), reachable_from(module, dependencies)))
@@ -151,8 +151,8 @@ impl Sources {
                     return Some(owner);
                 };
                 let through = [imported, &rest[1..]].concat();
-                // An import of another crate's name is that crate's, unless this module was named for it.
-                return self.owner(&owner, &through, depth + 1);
+                // A re-exported name of another crate belongs to this module.
+                return self.owner(&owner, &through, depth + 1).or(Some(owner));
             }
             rest = &rest[1..];
         }
@@ -239,16 +239,15 @@ impl Source {
 }
 
 impl<'ast> Visit<'ast> for Source {
-    fn visit_item(&mut self, item: &'ast Item) {
-        let attributes = match item {
-            Item::Fn(item) => &item.attrs,
-            Item::Impl(item) => &item.attrs,
-            Item::Mod(item) => &item.attrs,
-            Item::Use(item) => &item.attrs,
-            _ => return visit::visit_item(self, item),
-        };
-        if !is_test(attributes) {
-            visit::visit_item(self, item);
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
+        if !is_test(&item.attrs) {
+            visit::visit_item_impl(self, item);
         }
     }
 
@@ -259,6 +258,9 @@ impl<'ast> Visit<'ast> for Source {
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if is_test(&item.attrs) {
+            return;
+        }
         if item.content.is_some() {
             self.depth += 1;
             visit::visit_item_mod(self, item);
@@ -269,7 +271,7 @@ impl<'ast> Visit<'ast> for Source {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        if item.leading_colon.is_none() {
+        if item.leading_colon.is_none() && !is_test(&item.attrs) {
             self.add_use(&[], &item.tree);
         }
     }

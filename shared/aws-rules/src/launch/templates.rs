@@ -2,23 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use api::karpenter::{Ami, BlockDeviceMapping, EC2NodeClassSpec, InterfaceType, Switch};
+use api::karpenter::{Ami, EC2NodeClassSpec, InterfaceType, Switch};
 use api::names::label;
 use model::{
     CapacityType, InstanceType,
     catalog::{Offering, Overhead},
     launch::{
-        BlockDevice, ConnectionTracking, FleetOverride, Ipv6, LaunchTemplate, MetadataOptions,
-        NetworkInterface, PlacementGroup, ReservationKind, ReservationUse, TemplateOverrides,
+        ConnectionTracking, FleetOverride, Ipv6, LaunchTemplate, MetadataOptions, NetworkInterface,
+        PlacementGroup, ReservationKind, ReservationUse, TemplateOverrides,
     },
-    quantity::Quantity,
     requirement::Requirements,
 };
 use sha2::{Digest, Sha256};
 
 use super::{
     Claim, LaunchInput, LaunchRefusal,
+    block_devices::block_devices,
     filters::{self, Candidate},
+    not_ready,
 };
 use crate::{
     ami, cluster::IpFamily, compatibility::admits, expressions::is_expression, families::Family,
@@ -210,10 +211,6 @@ fn failed(message: String) -> LaunchRefusal {
 
 pub(super) const LAUNCH_FAILED: &str = "LaunchFailed";
 
-pub(super) fn not_ready(message: String) -> LaunchRefusal {
-    LaunchRefusal::NodeClassNotReady { message }
-}
-
 fn group(
     claim: Claim<'_>,
     family: Family,
@@ -382,53 +379,6 @@ fn metadata(input: &LaunchInput<'_>) -> MetadataOptions {
         http_put_response_hop_limit: Some(options.http_put_response_hop_limit),
         http_tokens: Some(options.http_tokens.to_string()),
     }
-}
-
-/// The volumes of an instance: those of its NodeClass, else the defaults of its family.
-pub(crate) fn block_devices(
-    spec: &EC2NodeClassSpec,
-    family: Family,
-) -> Result<Vec<BlockDevice>, LaunchRefusal> {
-    match spec.block_device_mappings.as_deref() {
-        None | Some([]) => Ok(family.default_block_devices()),
-        Some(mappings) => mappings.iter().map(block_device).collect(),
-    }
-}
-
-fn block_device(mapping: &BlockDeviceMapping) -> Result<BlockDevice, LaunchRefusal> {
-    let device_name = mapping.device_name.clone().unwrap_or_default();
-    let Some(ebs) = &mapping.ebs else {
-        return Err(not_ready(format!(
-            "spec.blockDeviceMappings \"{device_name}\" has no ebs: every mapping describes a volume"
-        )));
-    };
-    let volume_gib = match &ebs.volume_size {
-        Some(size) => Some(gib(size.as_str()).ok_or_else(|| {
-            not_ready(format!(
-                "spec.blockDeviceMappings \"{device_name}\": ebs.volumeSize \"{size}\" is not a size"
-            ))
-        })?),
-        None => None,
-    };
-    Ok(BlockDevice {
-        device_name,
-        volume_gib,
-        volume_type: ebs.volume_type.as_ref().map(ToString::to_string),
-        iops: ebs.iops.filter(|iops| *iops != 0),
-        throughput: ebs.throughput.filter(|throughput| *throughput != 0),
-        encrypted: ebs.encrypted,
-        kms_key: ebs.kms_key_id.clone(),
-        snapshot: ebs.snapshot_id.clone(),
-        delete_on_termination: ebs.delete_on_termination,
-        volume_initialization_rate: ebs.volume_initialization_rate.map(i64::from),
-    })
-}
-
-/// A size in whole GiB, as EC2 counts volumes. Rounded up, so that a volume is never smaller than asked for.
-fn gib(size: &str) -> Option<i64> {
-    const GIB: i64 = 1 << 30;
-    let bytes = size.parse::<Quantity>().ok()?.ceil();
-    Some(bytes / GIB + i64::from(bytes % GIB != 0))
 }
 
 /// The NodeClass's own interfaces, or one for each EFA device asked for, or a single plain one.

@@ -13,7 +13,7 @@ use model::{
     selector::{NodeSelectorRequirement, Operator},
 };
 
-use super::{Claim, LaunchInput, LaunchRefusal, tags, templates};
+use super::{Claim, LaunchInput, LaunchRefusal, not_ready, tags, templates};
 use crate::{
     ami,
     compatibility::{admits, are_compatible},
@@ -36,8 +36,7 @@ pub struct Trial {
 /// The trial launch of `input.node_class`, whether or not the NodeClass is ready.
 pub fn trial(input: &LaunchInput<'_>, node_pools: &[NodePool]) -> Result<Trial, LaunchRefusal> {
     let class = input.node_class;
-    let family =
-        Family::of(&class.spec).map_err(|error| templates::not_ready(error.to_string()))?;
+    let family = Family::of(&class.spec).map_err(|error| not_ready(error.to_string()))?;
     let linked: Vec<Requirements> = node_pools
         .iter()
         .filter(|pool| pool.template.node_class.name.0 == class.metadata.name)

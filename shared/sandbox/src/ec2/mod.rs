@@ -1,13 +1,13 @@
 //! Simulated AWS account: EC2 with capacity pools, quotas, throttling and spot interruptions, and the resources that
 //! EC2NodeClasses select. Its instances boot as nodes of the simulated cluster.
 //!
-//! [`Account`] is pure: time is an argument, and [`Account::step`] advances it. [`Ec2`] is the handle that implements
+//! [`Account`] is pure: time is an argument, and [`Account::step`] advances it. [`handle::Ec2`] is the handle that implements
 //! `ports`.
 
 mod boot;
 mod events;
 mod fleet;
-mod handle;
+pub mod handle;
 mod limits;
 mod network;
 mod node_classes;
@@ -27,7 +27,6 @@ use model::{
 };
 use serde_json::Value;
 
-pub use handle::Ec2;
 pub use limits::{Api, Quotas, Rate};
 pub use network::{Image, SecurityGroup, Subnet};
 

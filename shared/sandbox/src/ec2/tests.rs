@@ -17,7 +17,7 @@ use model::{
 use ports::{Cloud, CloudError, Launches, NodeClassResolver, Termination};
 use serde_json::{Value, json};
 
-use super::*;
+use super::{handle::Ec2, *};
 use crate::{
     Sandbox, SandboxOptions, WorldClock, WorldOptions,
     store::{ObjectKey, TableId},
