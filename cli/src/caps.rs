@@ -10,7 +10,9 @@ use model::{
     counted,
 };
 
-use crate::{exit::Exit, output::TextOutput};
+#[cfg(not(feature = "aws"))]
+use crate::exit::Exit;
+use crate::output::TextOutput;
 
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::{exit::Exit, registry, stack::Stack};
+use crate::{exit::Exit, kubeconfig::Kubeconfig, registry, stack::Stack};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -47,8 +47,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "JSON", value_parser = crate::settings::read)]
     settings: Option<Value>,
     /// Kubeconfig context for checking the cluster's objects; defaults to your AWS credentials
-    #[arg(long)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) kubeconfig: Kubeconfig,
     /// Wait for the relay's heartbeat at the end
     #[arg(long)]
     pub(crate) wait: bool,

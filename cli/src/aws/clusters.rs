@@ -8,10 +8,7 @@ use ports::{Registry, registry::RegistryEntry};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    memory_of, pauses,
-    registry::{account, mode_text},
-};
+use super::{memory_of, pauses, registry::account};
 use crate::{
     exit::Exit,
     journal::source::block_on,
@@ -19,6 +16,7 @@ use crate::{
     output::{ListOutput, Row},
     pause::ListedPause,
     progress::Progress,
+    registry::mode_text,
     stack::Stack,
 };
 

@@ -348,10 +348,13 @@ impl Setup<'_> {
 
     async fn register(&self) -> Result<()> {
         let arguments = self.arguments;
-        let objects = match arguments.context.as_deref() {
-            Some(context) => {
-                let client = k8s::from_kubeconfig(context).await?;
-                Some(Objects::of_client(&client, LISTS).await?)
+        let selected = arguments
+            .kubeconfig
+            .select_named(arguments.context.as_deref());
+        let objects = match selected {
+            Some(selection) => {
+                let connected = k8s::from_kubeconfig(&selection).await?;
+                Some(Objects::of_client(&connected.client, LISTS).await?)
             }
             None => None,
         };
