@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use model::{Lane, caps::AccountSpending};
-use ports::{Ledger, ledger::Moved};
+use ports::{
+    Ledger,
+    ledger::{ControlLedger, Moved},
+};
 
 use crate::{
     caps::{Arguments, describe, document, rows},

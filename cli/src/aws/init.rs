@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use ec2::{Account, CallerIdentity, EksCluster, StackMemory};
 use jiff::SignedDuration;
 use model::ClusterName;
-use ports::{CloudError, Ledger, with_causes};
+use ports::{CloudError, ledger::ClusterLedger, with_causes};
 
 use super::{
     access::{self, FUNCTIONS, group},

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, io::Write};
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use model::{ClusterName, Lane, ledger::Pause};
-use ports::{Ledger, ledger::Moved};
+use ports::{
+    Ledger,
+    ledger::{ClusterLedger, ControlLedger, LaneLedger, Moved},
+};
 
 use crate::{
     exit::Exit,

@@ -6,7 +6,10 @@ use model::{
     ClusterName, Lane,
     ledger::{Approval, Request},
 };
-use ports::{Ledger, ledger::Moved};
+use ports::{
+    Ledger,
+    ledger::{ControlLedger, LaneLedger, Moved},
+};
 
 use crate::{
     approve::{Arguments, listed},

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, io::Write};
 
 use anyhow::Result;
 use model::ClusterName;
-use ports::{Ledger, ledger::ClusterSummary, registry::RegistryEntry};
+use ports::{
+    ledger::{ClusterLedger, ClusterSummary},
+    registry::RegistryEntry,
+};
 
 use super::{
     memory_of,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{fields, group::texts_by_name};
+use super::fields;
 use crate::convert::edit::{Edit, escaped};
 
 pub(super) struct Cluster {

@@ -18,9 +18,10 @@ async fn entry_that_was_changed_meanwhile_is_not_replaced() {
     let mut after = before.clone();
     after["mode"] = "active".into();
     let account = account();
-    let replace = account.replace_entry(&"replaced".into(), &before, &after);
+    let cluster = "replaced".into();
+    let replace = account.replace_entry(&cluster, &before, &after);
     replace.await.unwrap();
-    let replace = account.replace_entry(&"replaced".into(), &before, &before);
+    let replace = account.replace_entry(&cluster, &before, &before);
     let refused = replace.await.unwrap_err();
     assert!(
         refused.to_string().contains("nothing was written"),
