@@ -10,9 +10,26 @@ pub(crate) fn text(error: &anyhow::Error, profile: Option<&str>) -> String {
         cause.is::<CloudError>() || cause.is::<LedgerError>() || cause.is::<RegistryError>()
     });
     match remedy(&text, profile).filter(|_| is_of_aws) {
-        Some(remedy) => format!("{text}\n  remedy: {remedy}"),
+        Some(remedy) => {
+            let text = without_credentials(&text).unwrap_or(text);
+            format!("{text}\n  remedy: {remedy}")
+        }
         None => text,
     }
+}
+
+/// The error with the profile's problem in place of the SDK's list of sources that had no credentials.
+fn without_credentials(text: &str) -> Option<String> {
+    let (call, sources) = text.split_once("no credentials found in chain")?;
+    let (call, _) = call.split_once(": dispatch failure")?;
+    let call = call.trim_end_matches(" has no known outcome");
+    let mut sources = sources.lines().map(str::trim);
+    let problem = sources.find_map(|source| source.strip_prefix("Profile: "));
+    let problem = problem.and_then(|problem| problem.split_once("not enabled: "));
+    Some(match problem {
+        Some((_, problem)) => format!("{call}: no credentials: {problem}"),
+        None => format!("{call}: no credentials"),
+    })
 }
 
 /// The profile that the environment names.
@@ -130,6 +147,19 @@ mod tests {
         Err::<(), _>(error)
             .context("cannot find stack whittle")
             .unwrap_err()
+    }
+
+    #[test]
+    fn sources_without_credentials_are_summed_up_by_the_problem_of_the_profile() {
+        let chain = "dispatch failure: other: the credential provider was not enabled: no credentials found in chain. Attempted:\n  \
+             Environment: the credential provider was not enabled: environment variable not set\n  \
+             Profile: the credential provider was not enabled: profile `nobody` was not defined\n  \
+             EcsContainer: the credential provider was not enabled: ECS provider not configured\n";
+        assert_eq!(
+            text(&of_cloud(chain), Some("nobody")),
+            "cannot find stack whittle: ssm:GetParameter: no credentials: profile `nobody` was not defined\n  \
+             remedy: name a profile of ~/.aws/config by AWS_PROFILE: aws configure list-profiles"
+        );
     }
 
     /// Messages as services and the SDK write them, with the remedy's beginning.

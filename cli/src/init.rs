@@ -15,6 +15,10 @@ use serde_json::Value;
 use crate::{exit::Exit, kubeconfig::Kubeconfig, registry, stack::Stack};
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle init prod --dry-run
+  whittle init prod --create-all --values prod-values.yaml
+  whittle init prod --wait")]
 pub(crate) struct Arguments {
     /// Name of the cluster in EKS
     #[arg(value_parser = registry::name)]

@@ -30,6 +30,9 @@ enum Command {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle settings get prod
+  whittle settings get prod guards.nodes")]
 pub(crate) struct Get {
     /// Name of the registered cluster
     #[arg(value_parser = name)]
@@ -41,6 +44,9 @@ pub(crate) struct Get {
 }
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle settings set prod guards.nodes=20 featureGates.nodeRepair=true
+  whittle settings set prod optimize= --yes")]
 pub(crate) struct Set {
     /// Name of the registered cluster
     #[arg(value_parser = name)]

@@ -18,6 +18,9 @@ use {
 use crate::exit::Exit;
 
 #[derive(Args)]
+#[command(after_help = "Examples:
+  whittle status
+  whittle status -o json")]
 pub(crate) struct Arguments {
     /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Table)]

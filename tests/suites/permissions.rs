@@ -94,17 +94,26 @@ fn every_action_in_the_code_is_allowed_to_a_function() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// Actions that users need for `whittle register`, `unregister` and `doctor`, under their own permissions.
+/// Actions that users need for `whittle init`, `register`, `unregister` and `doctor`, under their own permissions.
 const USER_ACTIONS: &[&str] = &[
     "eks:CreateAccessEntry",
+    "eks:CreateAddon",
+    "eks:CreatePodIdentityAssociation",
     "eks:DeleteAccessEntry",
     "eks:DescribeAccessEntry",
+    "eks:DescribeAddon",
+    "eks:DescribePodIdentityAssociation",
     "eks:ListAccessEntries",
+    "eks:ListPodIdentityAssociations",
     "eks:UpdateAccessEntry",
+    "iam:AttachRolePolicy",
+    "iam:CreateRole",
+    "iam:CreateServiceLinkedRole",
     "iam:GetRole",
     "servicequotas:GetServiceQuota",
     "ssm:DeleteParameter",
     "ssm:PutParameter",
+    "sts:GetCallerIdentity",
 ];
 
 /// Actions allowed on the resources in the parameter NotificationTargetArns, which is empty by default.

@@ -129,14 +129,20 @@ const CIRCLES: &[(&str, &str, usize, &str)] = &[
     (
         "cli",
         "aws::registry",
-        5,
-        "commands of the registry run the doctor, whose checks read the registry",
+        14,
+        "commands of registry and settings run the doctor and plans, whose checks read registry and settings",
     ),
     (
         "cli",
         "import::group",
-        9,
+        10,
         "readers of a group's parts fill the group, which calls them",
+    ),
+    (
+        "cli",
+        "import::shell::reader",
+        4,
+        "commands contain words, and words contain commands",
     ),
     (
         "ec2",

@@ -229,11 +229,11 @@ impl Outbox {
         self.waiting.is_empty() && self.sending.is_empty()
     }
 
-    /// Doubles the lane's pause, or starts with the shortest after a quiet time.
+    /// Doubles the lane's pause, or starts with the shortest after a quiet time of twice the longest pause.
     fn slow_down(&mut self, lane: Lane, now: Duration) {
         let longest = longest_pause(lane);
         let recent = self.paces.get(&lane);
-        let recent = recent.filter(|pace| now.saturating_sub(pace.last) < longest);
+        let recent = recent.filter(|pace| now.saturating_sub(pace.last) < longest * 2);
         let pause = recent.map_or(COALESCING, |pace| (pace.pause * 2).min(longest));
         self.paces.insert(lane, Pace { last: now, pause });
     }

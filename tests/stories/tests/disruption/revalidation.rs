@@ -6,6 +6,7 @@ use model::{
     ledger::{Command, CommandState},
     plan::{Expected, Target},
 };
+use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, cpu, secs, settled};
 
 use crate::{
@@ -106,17 +107,20 @@ async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it
     assert!(rig.until(secs(180), all_bound).await.is_some());
     assert_eq!(rig.sim.with(|world| world.account.alive().count()), 2);
     rig.pass(secs(30)).await;
+    rig.sim.with(|world| {
+        let pool = world.api.node_pools.get_mut("default").unwrap();
+        pool.spec.disruption.consolidate_after = serde_json::from_value(json!("0s")).unwrap();
+    });
     rig.scale(0);
-    rig.pass(secs(8)).await;
+    wait(&mut rig, 10, proposed).await;
     grow(&rig, "more", 0);
-    wait(&mut rig, 300, proposed).await;
     let waiting = |world: &mut fakes::World| {
         let states = states(world).into_iter();
         states
             .filter(|state| *state == CommandState::Proposed)
             .count()
     };
-    wait(&mut rig, 14, |world| waiting(world) == 2).await;
+    wait(&mut rig, 10, |world| waiting(world) == 2).await;
     wait(&mut rig, 60, |world| world.account.alive().count() == 0).await;
 }
 

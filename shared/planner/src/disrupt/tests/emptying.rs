@@ -141,9 +141,8 @@ fn newly_empty_nodes_are_removed_beside_proposed_ones_within_budgets() {
         let claims = cluster.0.node_claims.iter();
         let names = claims.map(|claim| claim.name.clone());
         let is_proposed = |name: &NodeClaimName| {
-            proposed
-                .iter()
-                .any(|proposed| name.as_str().ends_with(proposed))
+            let node = name.as_str().strip_suffix("-claim");
+            node.is_some_and(|node| proposed.contains(&node))
         };
         let proposed: BTreeSet<NodeClaimName> = names.filter(is_proposed).collect();
         let commands = newly_empty(&cluster.0, &proposed);
