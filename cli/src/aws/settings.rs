@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::registry::{account, entry_of};
 use crate::{
@@ -58,9 +58,9 @@ pub(crate) fn change(set: &Set) -> Result<Exit> {
         }
         let mut after = before.clone();
         if let Some(after) = after.as_object_mut() {
-            match new {
-                Value::Object(new) if new.is_empty() => after.remove("settings"),
-                new => after.insert("settings".to_owned(), new),
+            match new.as_object().is_some_and(Map::is_empty) {
+                true => after.remove("settings"),
+                false => after.insert("settings".to_owned(), new),
             };
         }
         let name = format!("{prefix}/{cluster}");

@@ -80,18 +80,17 @@ fn with(settings: &Value, path: &[String], value: Option<Value>) -> Result<Value
     let Some((first, rest)) = path.split_first() else {
         return Ok(value.unwrap_or_default());
     };
-    let mut object = match settings {
-        Value::Object(object) => object.clone(),
-        Value::Null => Map::new(),
-        other => {
-            return Err(format!("{first} cannot be set within {other}"));
-        }
+    let mut object = match settings.as_object() {
+        Some(object) => object.clone(),
+        None if settings.is_null() => Map::new(),
+        None => return Err(format!("{first} cannot be set within {settings}")),
     };
     let below = object.get(first).cloned().unwrap_or_default();
-    match with(&below, rest, value)? {
-        Value::Null => object.remove(first),
-        Value::Object(empty) if empty.is_empty() => object.remove(first),
-        value => object.insert(first.clone(), value),
+    let changed = with(&below, rest, value)?;
+    let is_empty = changed.is_null() || changed.as_object().is_some_and(Map::is_empty);
+    match is_empty {
+        true => object.remove(first),
+        false => object.insert(first.clone(), changed),
     };
     Ok(Value::Object(object))
 }
@@ -120,20 +119,16 @@ pub(crate) fn difference(before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn flatten<'v>(key: &str, value: &'v Value, all: &mut BTreeMap<String, &'v Value>) {
-    match value {
-        Value::Object(object) => {
-            for (name, value) in object {
-                let key = match key {
-                    "" => name.clone(),
-                    key => format!("{key}.{name}"),
-                };
-                flatten(&key, value, all);
-            }
+    if let Some(object) = value.as_object() {
+        for (name, value) in object {
+            let key = match key {
+                "" => name.clone(),
+                key => format!("{key}.{name}"),
+            };
+            flatten(&key, value, all);
         }
-        Value::Null => {}
-        value => {
-            all.insert(key.to_owned(), value);
-        }
+    } else if !value.is_null() {
+        all.insert(key.to_owned(), value);
     }
 }
 

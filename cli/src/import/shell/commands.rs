@@ -206,7 +206,7 @@ impl<'a> Parser<'a, '_> {
             None => (*keyword, token.line),
         };
         self.frames.push(Frame {
-            keyword: *keyword,
+            keyword,
             name,
             line,
             expects_pattern: false,
