@@ -54,30 +54,38 @@ fn label(text: &str) -> Result<(String, Option<String>), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    source::block_on(async {
-        let progress = Progress::of("Simulating the cluster of the journal");
-        let source = Source::open(&arguments.from).await?;
-        let cluster = ClusterName(arguments.cluster.clone());
-        let turns = views::turns_with_snapshots(&source, &cluster, &arguments.stretch).await?;
-        let (nothing, replaced) = (
-            Overrides::none(),
-            ReplacedNodes(arguments.instead_of.clone()),
-        );
-        let mut ours = Backtest::new(&nothing, &replaced);
-        let mut theirs = Actual::default();
-        let mut seen = 0_usize;
-        for turn in &turns {
-            if let Some(snapshot) = views::open(&source, turn).await {
-                ours.observe(&snapshot)?;
-                theirs.observe(&snapshot, &replaced);
-                seen += 1;
-            }
+    let progress = Progress::of("Simulating the cluster of the journal");
+    let (text, rows) = source::block_on(comparison(arguments))?;
+    drop(progress);
+    arguments.output.print(&text, &rows, &rows)
+}
+
+/// The command's output in the text format.
+pub(crate) async fn text(arguments: &Arguments) -> Result<String> {
+    Ok(comparison(arguments).await?.0)
+}
+
+/// The comparison as text and as rows.
+async fn comparison(arguments: &Arguments) -> Result<(String, Vec<ComparisonRow>)> {
+    let source = Source::open(&arguments.from).await?;
+    let cluster = ClusterName(arguments.cluster.clone());
+    let turns = views::turns_with_snapshots(&source, &cluster, &arguments.stretch).await?;
+    let (nothing, replaced) = (
+        Overrides::none(),
+        ReplacedNodes(arguments.instead_of.clone()),
+    );
+    let mut ours = Backtest::new(&nothing, &replaced);
+    let mut theirs = Actual::default();
+    let mut seen = 0_usize;
+    for turn in &turns {
+        if let Some(snapshot) = views::open(&source, turn).await {
+            ours.observe(&snapshot)?;
+            theirs.observe(&snapshot, &replaced);
+            seen += 1;
         }
-        let rows = rows(&theirs, &ours.tally);
-        let text = page(&cluster, seen, &ours.tally, &rows);
-        drop(progress);
-        arguments.output.print(&text, &rows, &rows)
-    })
+    }
+    let rows = rows(&theirs, &ours.tally);
+    Ok((page(&cluster, seen, &ours.tally, &rows), rows))
 }
 
 /// Totals of the actual cluster, derived from views.

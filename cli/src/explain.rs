@@ -19,7 +19,7 @@ use turns::Report;
 
 use crate::{
     journal::{
-        rendering,
+        rendering::{self, DecisionRow},
         source::{self, Source},
     },
     kubeconfig::Kubeconfig,
@@ -77,49 +77,78 @@ const RECORDS_SEARCHED_MAX: usize = 200;
 const TIMELINE_RECORDS_MAX: usize = 2_000;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Some(cluster) = arguments
-        .cluster
-        .as_deref()
-        .filter(|_| !arguments.object.is_empty())
-    else {
+    if arguments.cluster.is_none() || arguments.object.is_empty() {
         return waiting::run(arguments);
-    };
+    }
     if arguments.context.is_some() && !arguments.timeline {
         bail!("--context has an effect with --timeline, or without an object");
     }
-    let subject = subject(&arguments.object, &arguments.namespace)?;
-    let now = moment::now();
-    let until = arguments.at.map_or(Ok(now), |at| at.before(now))?;
-    if arguments.from.of_stack() && until < now - RETENTION {
-        bail!(
-            "the journal keeps 30 days: it begins at {:.0}, and {until:.0} is before that",
-            now - RETENTION
-        );
-    }
     source::block_on(async {
         let progress = Progress::of("Reading the journal");
+        let explanation = Explanation::read(arguments).await?;
+        drop(progress);
+        if arguments.timeline {
+            return explanation.print_timeline(arguments).await;
+        }
+        let decisions = explanation.decisions();
+        let document = json!({
+            "object": explanation.subject.to_string(), "state": explanation.state, "decisions": &decisions,
+        });
+        arguments
+            .output
+            .print(&explanation.text(), &decisions, &document)
+    })
+}
+
+/// The decisions about an object in the text format.
+pub(crate) async fn text(arguments: &Arguments) -> Result<String> {
+    Ok(Explanation::read(arguments).await?.text())
+}
+
+/// An object's records.
+struct Explanation {
+    subject: Subject,
+    /// Names of the object: a node and its NodeClaim are the same object.
+    names: BTreeSet<Subject>,
+    /// The object, and its state at the time of `--at`.
+    head: String,
+    state: Option<String>,
+    /// Turns with decisions about the object, oldest first.
+    reports: Vec<Report>,
+}
+
+impl Explanation {
+    async fn read(arguments: &Arguments) -> Result<Self> {
+        let subject = subject(&arguments.object, &arguments.namespace)?;
+        let now = moment::now();
+        let until = arguments.at.map_or(Ok(now), |at| at.before(now))?;
+        if arguments.from.of_stack() && until < now - RETENTION {
+            bail!(
+                "the journal keeps 30 days: it begins at {:.0}, and {until:.0} is before that",
+                now - RETENTION
+            );
+        }
         let source = Source::open(&arguments.from).await?;
-        let cluster = ClusterName::from(cluster);
-        let mut text = format!("{subject}\n");
-        let mut known = None;
+        let cluster = ClusterName(arguments.cluster.clone().unwrap_or_default());
+        let mut head = format!("{subject}\n");
+        let mut state = None;
         if arguments.at.is_some()
             && !arguments.timeline
             && let Some(report) = last_snapshot(&source, &cluster, &subject, until).await?
         {
             let snapshot = source.snapshot(&report).await?;
-            let facts = facts::of(&snapshot, &subject, report.lane);
-            known = facts.clone();
-            let facts = facts.unwrap_or_else(|| "  it was not there\n".to_owned());
-            text.push_str(&format!(
-                "\nAs turn {} saw it at {:.0}:\n{facts}",
-                report.turn, report.at
+            state = facts::of(&snapshot, &subject, report.lane);
+            head.push_str(&format!(
+                "\nAs turn {} saw it at {:.0}:\n{}",
+                report.turn,
+                report.at,
+                state.as_deref().unwrap_or("  it was not there\n")
             ));
         }
         // A turn that began at this very time counts.
         let until = until + SignedDuration::from_millis(1);
-        let (reports, subjects) = history(arguments, &source, &cluster, &subject, until).await?;
-        drop(progress);
-        if reports.is_empty() && known.is_none() {
+        let (reports, names) = history(arguments, &source, &cluster, &subject, until).await?;
+        if reports.is_empty() && state.is_none() {
             bail!(
                 "the journal of cluster {cluster} says nothing about {subject} in the 30 days before {until:.0}: check its name{}, \
                  or list decisions with `whittle journal {cluster} --since 1d`",
@@ -129,26 +158,45 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 }
             );
         }
-        if arguments.timeline {
-            let (report, claim) = timeline::launch(&reports, |subject| subjects.contains(subject))?;
-            let observed = arguments.observe(&claim).await?;
-            let steps = timeline::steps(report, &observed);
-            text.push_str(&timeline::render(&steps));
-            return arguments.output.print(&text, &steps, &steps);
-        }
-        let mut decisions = Vec::new();
-        for report in &reports {
-            let is_about =
-                |line: &Line| line.about.iter().any(|subject| subjects.contains(subject));
+        Ok(Self {
+            subject,
+            names,
+            head,
+            state,
+            reports,
+        })
+    }
+
+    fn is_about(&self, line: &Line) -> bool {
+        line.about
+            .iter()
+            .any(|subject| self.names.contains(subject))
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.head.clone();
+        for report in &self.reports {
             text.push('\n');
-            text.push_str(&rendering::about(report, &is_about));
-            decisions.extend(rendering::decisions(report, &is_about));
+            text.push_str(&rendering::about(report, &|line| self.is_about(line)));
         }
-        let document = json!({
-            "object": subject.to_string(), "state": known, "decisions": &decisions,
-        });
-        arguments.output.print(&text, &decisions, &document)
-    })
+        text
+    }
+
+    fn decisions(&self) -> Vec<DecisionRow> {
+        let reports = self.reports.iter();
+        reports
+            .flat_map(|report| rendering::decisions(report, &|line| self.is_about(line)))
+            .collect()
+    }
+
+    async fn print_timeline(&self, arguments: &Arguments) -> Result<()> {
+        let is_name = |subject: &Subject| self.names.contains(subject);
+        let (report, claim) = timeline::launch(&self.reports, is_name)?;
+        let observed = arguments.observe(&claim).await?;
+        let steps = timeline::steps(report, &observed);
+        let text = format!("{}{}", self.head, timeline::render(&steps));
+        arguments.output.print(&text, &steps, &steps)
+    }
 }
 
 impl Arguments {

@@ -14,7 +14,8 @@ use model::{ClusterName, Lane};
 use ports::{Archive, Journal, JournalEntry, journal::JournalQuery};
 use turns::Report;
 
-use self::{directory::Directory, follow::Follow, rendering::TurnRow, source::Source};
+pub(crate) use self::directory::Directory;
+use self::{follow::Follow, rendering::TurnRow, source::Source};
 use crate::{
     moment::{self, Moment},
     output::{Format, TextOutput},

@@ -37,20 +37,23 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let progress = Progress::of("Planning the snapshot again");
+    let text = source::block_on(text(arguments))?;
+    drop(progress);
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// The command's output.
+pub(crate) async fn text(arguments: &Arguments) -> Result<String> {
     let overrides = Overrides::read(&arguments.overrides)?;
-    source::block_on(async {
-        let progress = Progress::of("Planning the snapshot again");
-        let source = Source::open(&arguments.from).await?;
-        let cluster = ClusterName(arguments.cluster.clone());
-        let (report, lane) = planned(&source.turn(&cluster, &arguments.turn).await?)?;
-        let snapshot = source.snapshot(&report).await?;
-        if let Some(file) = &arguments.save {
-            std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
-        }
-        let text = render(&report, lane, &snapshot, &overrides)?;
-        drop(progress);
-        Ok(std::io::stdout().write_all(text.as_bytes())?)
-    })
+    let source = Source::open(&arguments.from).await?;
+    let cluster = ClusterName(arguments.cluster.clone());
+    let (report, lane) = planned(&source.turn(&cluster, &arguments.turn).await?)?;
+    let snapshot = source.snapshot(&report).await?;
+    if let Some(file) = &arguments.save {
+        std::fs::write(file, serde_json::to_vec(&snapshot)?)?;
+    }
+    render(&report, lane, &snapshot, &overrides)
 }
 
 /// The record of a turn that was planned from its snapshot, and the planner.

@@ -19,6 +19,10 @@ use super::{
 pub(super) enum Message {
     Chapter(String),
     Typed(Timestamp, String),
+    /// Output of a command.
+    Output(String),
+    /// An event in AWS or in the cluster, or an effect that occurred.
+    Note(Timestamp, String),
     Turn(Box<Report>),
     Sweep(SweepReport),
     /// A turn or sweep that could not record its failure.
@@ -40,7 +44,7 @@ pub(super) struct Audience {
     lines: BTreeMap<String, NodeLine>,
     pods: (usize, usize),
     told_until: Timestamp,
-    /// Warnings that were printed; each is printed once.
+    /// Warnings that were printed, and reasons of plans that were not carried out; each is printed once.
     warned: BTreeSet<String>,
 }
 
@@ -78,6 +82,11 @@ impl Audience {
                     let at = self.since_start(at);
                     self.screen.say(&Line::Typed(at, command));
                 }
+                Message::Output(text) => self.screen.say(&Line::Output(text)),
+                Message::Note(at, text) => {
+                    let at = self.since_start(at);
+                    self.screen.say(&Line::Note(at, text));
+                }
                 Message::Turn(report) => self.turn(&report),
                 Message::Sweep(report) => self.sweep(&report),
                 Message::Broken(error) => self.warn(None, error.to_string()),
@@ -102,7 +111,12 @@ impl Audience {
                 Some((act, why))
                     if act.starts_with("launch ") || act.starts_with("delete nodeclaim/") =>
                 {
-                    Line::Decided(self.since_start(report.at), act.to_owned(), why.to_owned())
+                    let act = match &report.stopped {
+                        Some(_) if !self.warned.insert(why.to_owned()) => continue,
+                        Some(_) => format!("would {act}"),
+                        None => act.to_owned(),
+                    };
+                    Line::Decided(self.since_start(report.at), act, why.to_owned())
                 }
                 Some(_) | None => continue,
             };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use http::{Request, header::CONTENT_TYPE};
 use k8s::Client;
+use model::NodeName;
 use serde_json::{Value, json};
 
 pub(super) struct Kubectl {
@@ -54,6 +55,40 @@ impl Kubectl {
             Ok(()) => Ok(()),
             Err(error) => bail!("cannot scale deployment/{deployment}: {error}"),
         }
+    }
+
+    pub(super) async fn annotate_node(
+        &self,
+        node: &NodeName,
+        key: &str,
+        value: &str,
+    ) -> Result<()> {
+        let uri = format!("/api/v1/nodes/{node}");
+        let body = serde_json::to_vec(&json!({"metadata": {"annotations": {key: value}}}))?;
+        let patched = self.patch(&uri, "application/merge-patch+json", body).await;
+        match patched {
+            Ok(()) => Ok(()),
+            Err(error) => bail!("cannot annotate node/{node}: {error}"),
+        }
+    }
+
+    /// Reads a cluster-scoped object.
+    pub(super) async fn get(&self, version: &str, kind: &str, name: &str) -> Result<Value> {
+        let (path, _) = path(&json!({
+            "apiVersion": version, "kind": kind, "metadata": {"name": name},
+        }))?;
+        Ok(self
+            .client
+            .request(Request::get(path).body(Vec::new())?)
+            .await?)
+    }
+
+    /// The events of all namespaces.
+    pub(super) async fn events(&self) -> Result<Vec<Value>> {
+        let request = Request::get("/api/v1/events").body(Vec::new())?;
+        let mut list: Value = self.client.request(request).await?;
+        let items = list.get_mut("items").map(Value::take);
+        Ok(serde_json::from_value(items.unwrap_or_default())?)
     }
 
     async fn patch(&self, uri: &str, content_type: &str, body: Vec<u8>) -> Result<(), String> {

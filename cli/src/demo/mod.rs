@@ -3,42 +3,43 @@
 //! Everything but AWS and the machines is real: turns plan, check, commit and act, and talk to the cluster over HTTP.
 
 mod audience;
+mod commands;
+mod karpenter;
+mod keep;
 mod kubectl;
 mod lanes;
+mod notices;
+mod observation;
 mod picture;
+mod ports;
 mod relay;
 #[cfg(test)]
 mod roles;
 #[cfg(test)]
 mod scenarios;
 mod screen;
+mod script;
 mod source;
 mod story;
 mod summary;
 mod world;
 
-use std::{
-    io::{IsTerminal, Write},
-    path::Path,
-    pin::pin,
-    sync::Arc,
-    time::Instant,
-};
+use std::{io::IsTerminal, pin::pin, sync::Arc, time::Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use jiff::SignedDuration;
 use sandbox::WorldClock;
-use tempfile::NamedTempFile;
 use tokio::sync::mpsc;
 
 pub(crate) use self::source::DemoSource;
 use self::{
     audience::{Audience, Message, send_message},
     screen::{Screen, print},
+    script::Script,
     story::{Missing, Story},
     summary::summary,
-    world::World,
+    world::{BOOT, World},
 };
 use crate::catalogs;
 
@@ -53,7 +54,13 @@ const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
   whittle demo
   whittle demo --keep")]
 pub(crate) struct Arguments {
-    /// Keep the cluster running after the demo, for kubectl, until Ctrl-C
+    /// Story to play, one of those that --list prints
+    #[arg(default_value = script::DEFAULT)]
+    story: String,
+    /// List the stories
+    #[arg(long, conflicts_with_all = ["keep", "plain"])]
+    list: bool,
+    /// Keep the cluster running after the story, for kubectl and commands that read the journal, until Ctrl-C
     #[arg(long)]
     keep: bool,
     /// Print plain lines; the default where standard output is no terminal, or NO_COLOR or CI is set
@@ -62,6 +69,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.list {
+        print(script::list()?.trim_end());
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -71,17 +82,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 async fn demo(arguments: &Arguments) -> Result<()> {
     let begun = Instant::now();
+    let script = Script::named(&arguments.story)?;
     let catalog = Arc::new(catalogs::us_east_1()?);
     let (sender, messages) = mpsc::unbounded_channel();
     let clock = WorldClock::accelerated(RATE, HEAD_START);
     let world = World::start(catalog, clock, sender.clone()).await?;
+    print(&how_time_passes());
     let audience = Audience::new(screen(arguments), world.now());
     let audience = tokio::task::spawn_blocking(move || audience.listen(messages));
     // One future for the whole story: no signal is lost between two waits.
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     let story = Story::new(&world, sender.clone());
     let played = tokio::select! {
-        played = Box::pin(story.play(!arguments.keep)) => Some(played),
+        played = Box::pin(story.play(&script, !arguments.keep)) => Some(played),
         interrupted = &mut interrupted => {
             interrupted.context("cannot wait for Ctrl-C")?;
             None
@@ -97,8 +110,7 @@ async fn demo(arguments: &Arguments) -> Result<()> {
     print("");
     print(summary(&tally, &missing, !arguments.keep, begun.elapsed()).trim_end());
     if arguments.keep {
-        let kubeconfig = kubeconfig(&world)?;
-        print(&how_to_reach(kubeconfig.path()));
+        print(&keep::guide(&world, &script).await?);
         interrupted.await.context("cannot wait for Ctrl-C")?;
     }
     world.stop().await;
@@ -122,22 +134,14 @@ fn screen(arguments: &Arguments) -> Screen {
     }
 }
 
-/// Writes a kubeconfig for kubectl, which is deleted when it is dropped.
-fn kubeconfig(world: &World) -> Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new()
-        .prefix("whittle-demo-")
-        .suffix(".yaml")
-        .tempfile()
-        .context("cannot write a kubeconfig")?;
-    file.write_all(world.kubeconfig_yaml().as_bytes())
-        .context("cannot write a kubeconfig")?;
-    Ok(file)
-}
-
-fn how_to_reach(kubeconfig: &Path) -> String {
+/// The differences from AWS that change times.
+fn how_time_passes() -> String {
+    let boot = BOOT.as_secs();
+    let tenths = boot * 10 / i64::from(RATE);
     format!(
-        "\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG={}\n  kubectl get nodeclaims\n  \
-         kubectl scale deployment inflate --replicas=80\n\nCtrl-C ends it.",
-        kubeconfig.display()
+        "AWS, the nodes and the clock are simulated. The clock runs {RATE} times as fast as yours, except while Whittle works:\n\
+         an instance that boots for {boot} s takes {}.{} s of your time. Times below are those of the cluster.",
+        tenths / 10,
+        tenths % 10
     )
 }

@@ -18,16 +18,15 @@ use tokio::sync::mpsc;
 use turns::Outcome;
 
 use super::{
-    kubeconfig,
     lanes::next_turn,
     picture::{Picture, Stage, is_running},
     story::{Missing, Story},
-    world::{CLUSTER, World},
+    world::{CLUSTER, KUBECONFIG, World},
 };
 use crate::catalogs;
 
 const INFLATE: &str = include_str!("../../tests/walkthroughs/inflate.yaml");
-const UPGRADE: &str = include_str!("../../tests/walkthroughs/upgrade.yaml");
+const UPGRADE: &str = include_str!("manifests/drift.yaml");
 
 async fn world() -> World {
     let catalog = Arc::new(catalogs::us_east_1().unwrap());
@@ -47,11 +46,10 @@ fn story(world: &World) -> Story<'_> {
 
 /// Runs kubectl and returns its output; `input` is its standard input, for `-f -`.
 pub(super) async fn kubectl(world: &World, arguments: &[&str], input: &str) -> String {
-    let file = kubeconfig(world).unwrap();
     let mut command = Command::new(harness::tool("bin/kubectl"));
     command
         .args(arguments)
-        .env("KUBECONFIG", file.path())
+        .env("KUBECONFIG", world.directory().join(KUBECONFIG))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use super::{
     HEAD_START, RATE,
     audience::{Message, MessageSender},
+    script::{DEFAULT, Script},
     story::Story,
     verdict,
     world::World,
@@ -67,7 +68,8 @@ impl DemoSource {
             }
         };
         let story = async {
-            let missing = Story::new(&world, sender).play(false).await?;
+            let script = Script::named(DEFAULT)?;
+            let missing = Story::new(&world, sender).play(&script, false).await?;
             verdict(&missing)?;
             std::future::pending::<Result<()>>().await
         };
@@ -86,6 +88,10 @@ fn decisions(message: Message, last: &mut Timestamp) -> Vec<Decision> {
             *last = at;
             vec![note(at, "typed", "", &command)]
         }
+        Message::Note(at, text) => {
+            *last = at;
+            vec![note(at, "demo", "", &text)]
+        }
         Message::Turn(report) => {
             *last = report.at;
             of_report(&report)
@@ -101,6 +107,6 @@ fn decisions(message: Message, last: &mut Timestamp) -> Vec<Decision> {
             *last = picture.at;
             Vec::new()
         }
-        Message::End => Vec::new(),
+        Message::Output(_) | Message::End => Vec::new(),
     }
 }

@@ -1,36 +1,41 @@
 //! The whole of Whittle in one process: an embedded cluster and account, the ledger in memory, and turns that run when they are woken.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use anyhow::{Context, Result};
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
-use model::{ClusterName, InstanceType, Lane, NanosPerHour, launch::Instance};
-use ports::{
-    Clock, Cluster, ClusterError, Clusters, Metric, Metrics, Registry, RegistryError,
-    registry::RegistryEntry,
-};
-use sandbox::{
-    Credential, Sandbox, SandboxOptions, WorldClock, WorldOptions,
-    ec2::{AccountOptions, handle::Ec2},
-};
+use model::{InstanceType, Lane, ledger::Mode};
+use ports::{Cluster, Clusters};
+use sandbox::{Credential, Sandbox, SandboxOptions, WorldClock, WorldOptions, ec2::AccountOptions};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    audience::{Message, MessageSender, send_message},
+    audience::MessageSender,
+    karpenter,
     kubectl::Kubectl,
     lanes::{self, Queue},
-    picture::{Picture, Priced},
+    notices,
+    observation::take_pictures,
+    picture::Picture,
+    ports::{Connected, DroppedMetrics, OneCluster, SharedClock},
     relay,
 };
+use crate::journal::Directory;
 
 /// Name of the cluster and of its registry entry, and tag value of its subnets.
 pub(super) const CLUSTER: &str = "demo";
 const LEASE_NAMESPACE: &str = "kube-system";
-/// Time from an instance's launch to its node's registration.
-const BOOT: SignedDuration = SignedDuration::from_secs(30);
+/// Name of the kubeconfig in the world's directory.
+pub(super) const KUBECONFIG: &str = "kubeconfig.yaml";
+/// Time from an instance's launch to its node's registration, in simulated time.
+pub(super) const BOOT: SignedDuration = SignedDuration::from_secs(30);
 
 /// Identities of functions in the cluster, and objects that exist besides Karpenter's CRDs.
 #[derive(Default)]
@@ -48,10 +53,16 @@ pub(super) struct World {
     clock: WorldClock,
     client: k8s::Client,
     kubectl: Kubectl,
+    registry: Arc<OneCluster>,
+    memory: Arc<fakes::Sim>,
+    /// Journal, kubeconfig and manifests.
+    directory: TempDir,
     pictures: watch::Receiver<Arc<Picture>>,
     #[cfg(test)]
     worlds: lanes::Worlds,
     tasks: JoinSet<()>,
+    /// Renews the Lease of a running Karpenter.
+    karpenter: Mutex<JoinSet<()>>,
 }
 
 impl World {
@@ -114,12 +125,21 @@ impl World {
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
         let memory = Arc::new(fakes::Sim::new(CLUSTER));
+        let directory = tempfile::Builder::new().prefix("whittle-demo-").tempdir();
+        let directory = directory.context("cannot make a directory for the journal")?;
+        std::fs::write(directory.path().join(KUBECONFIG), sandbox.kubeconfig_yaml())
+            .context("cannot write a kubeconfig")?;
+        let journal = Arc::new(Directory::create(directory.path(), &CLUSTER.into())?);
+        let registry = Arc::new(OneCluster::new(json!({
+            "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
+            "settings": identities.settings,
+        })));
         let world = turns::World {
             cloud: account.clone(),
             upkeep: account.clone(),
             ledger: memory.clone(),
-            journal: memory.clone(),
-            archive: memory,
+            journal: journal.clone(),
+            archive: journal,
             // The demo's cluster sends no notifications.
             notifier: Arc::new(fakes::Sim::new(CLUSTER)),
             wakes: queue.clone(),
@@ -127,13 +147,10 @@ impl World {
             catalog: account.clone(),
             node_classes: account.clone(),
             launches: account.clone(),
-            registry: Arc::new(OneCluster(json!({
-                "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
-                "settings": identities.settings,
-            }))),
+            registry: registry.clone(),
             clusters: Arc::new(Connected(api.clone())),
             metrics: Arc::new(DroppedMetrics),
-            holder: "whittle/000000000000/us-east-1/demo".to_owned(),
+            holder: format!("whittle/{}/us-east-1/demo", sandbox::ec2::ACCOUNT),
             share: turns::Share::TURN,
             views: Arc::default(),
             heartbeats: Arc::default(),
@@ -143,7 +160,7 @@ impl World {
         let mut tasks = JoinSet::new();
         tasks.spawn(take_pictures(
             api,
-            account,
+            account.clone(),
             clock.clone(),
             sender,
             message_sender.clone(),
@@ -152,6 +169,13 @@ impl World {
         // The first sweep registers the cluster: no wake comes before it.
         lanes::sweep(&worlds, &clock, &message_sender).await;
         tasks.spawn(relay::relay(pictures.clone(), queue.clone()));
+        tasks.spawn(notices::deliver_announcements(
+            worlds.clone(),
+            account,
+            pictures.clone(),
+            clock.clone(),
+            message_sender.clone(),
+        ));
         tasks.spawn(lanes::serve(
             worlds.clone(),
             queue,
@@ -166,8 +190,12 @@ impl World {
             clock,
             client,
             kubectl,
+            registry,
+            memory,
+            directory,
             pictures,
             tasks,
+            karpenter: Mutex::default(),
         })
     }
 
@@ -179,8 +207,9 @@ impl World {
         &self.kubectl
     }
 
-    pub(super) fn kubeconfig_yaml(&self) -> String {
-        self.sandbox.kubeconfig_yaml()
+    /// Directory of the journal, of the kubeconfig and of applied manifests.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -199,7 +228,6 @@ impl World {
     }
 
     /// Limits a capacity pool of the account: with 0 it answers with insufficient capacity.
-    #[cfg(test)]
     pub(super) fn set_capacity(&self, pool: sandbox::ec2::Pool, instances: u32) {
         self.sandbox
             .account()
@@ -207,11 +235,51 @@ impl World {
     }
 
     /// Upgrades the control plane.
-    #[cfg(test)]
     pub(super) fn upgrade_kubernetes(&self, version: &str) {
         self.sandbox
             .account()
             .with(|account, _, _| account.upgrade_kubernetes(version));
+    }
+
+    /// Sets the mode of the registry entry; the next sweep reads it.
+    pub(super) fn set_mode(&self, mode: Mode) {
+        self.registry.set_mode(mode);
+    }
+
+    /// Turns the nodes into those of a Karpenter that leads: removes all that Whittle remembers of them, and lets Karpenter hold the
+    /// Lease.
+    pub(super) fn start_karpenter(&self) {
+        self.memory.with(|world| {
+            let rows = world.ledger.of(&CLUSTER.into());
+            rows.intents.clear();
+            rows.calls.clear();
+            rows.claims.clear();
+            rows.commands.clear();
+            world.ledger.owners.clear();
+        });
+        let launch = api::names::tag::LAUNCH;
+        self.sandbox
+            .account()
+            .with(|account, _, _| account.remove_tag(launch));
+        let lead = karpenter::lead(self.cluster(), self.clock.clone());
+        self.karpenter().spawn(lead);
+    }
+
+    /// Scales Karpenter to zero: it gives up its Lease.
+    pub(super) async fn stop_karpenter(&self) -> Result<()> {
+        let mut tasks = std::mem::take(&mut *self.karpenter());
+        tasks.shutdown().await;
+        Ok(karpenter::give_up(&self.cluster(), &self.clock).await?)
+    }
+
+    fn karpenter(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.karpenter
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cluster(&self) -> KubeCluster {
+        KubeCluster::new(self.client(), LEASE_NAMESPACE)
     }
 
     /// Pictures of the world, a few times a second.
@@ -223,114 +291,5 @@ impl World {
     pub(super) async fn stop(mut self) {
         self.tasks.shutdown().await;
         self.sandbox.stop().await;
-    }
-}
-
-/// Interval between pictures.
-const PICTURE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(150);
-
-async fn take_pictures(
-    api: Arc<dyn Cluster>,
-    account: Arc<Ec2>,
-    clock: WorldClock,
-    pictures: watch::Sender<Arc<Picture>>,
-    message_sender: MessageSender,
-) {
-    loop {
-        // A cluster that does not answer is observed again later.
-        if let Ok(picture) = picture(&*api, &account, &clock).await {
-            let picture = Arc::new(picture);
-            // The picture is printed before any turn acts on it.
-            send_message(&message_sender, Message::Picture(picture.clone()));
-            pictures.send_replace(picture);
-        }
-        tokio::time::sleep(PICTURE_INTERVAL).await;
-    }
-}
-
-async fn picture(
-    api: &dyn Cluster,
-    account: &Ec2,
-    clock: &WorldClock,
-) -> Result<Picture, ClusterError> {
-    let (classes, pools, claims, nodes, pods) = tokio::try_join!(
-        api.node_classes(),
-        api.node_pools(),
-        api.node_claims(),
-        api.nodes(),
-        api.pods(),
-    )?;
-    let ready = classes
-        .items
-        .iter()
-        .filter(|class| turns::readiness(class).is_ok());
-    let ready = ready.map(|class| class.metadata.name.clone()).collect();
-    let classes = classes.items.into_iter().map(|class| class.metadata);
-    let pools = pools.items.into_iter().map(|pool| pool.metadata);
-    let asked_for = classes.chain(pools);
-    let (instances, hourly, spent_nanos) = account.with(|account, _, now| {
-        let priced = |instance: &Instance| Priced {
-            instance: instance.clone(),
-            price: account.price(&instance.id).unwrap_or(NanosPerHour(0)),
-        };
-        (
-            account.instances().map(priced).collect(),
-            account.hourly_cost(),
-            account.spent_nanos(now),
-        )
-    });
-    Ok(Picture {
-        at: clock.now(),
-        asked_for: asked_for
-            .map(|metadata| (metadata.uid, metadata.generation))
-            .collect(),
-        ready,
-        claims,
-        nodes: nodes
-            .into_iter()
-            .map(|node| (node.name.clone(), node))
-            .collect(),
-        pods,
-        instances,
-        hourly,
-        spent_nanos,
-    })
-}
-
-struct SharedClock(WorldClock);
-
-impl Clock for SharedClock {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-}
-
-/// A registry with one entry.
-struct OneCluster(Value);
-
-#[async_trait]
-impl Registry for OneCluster {
-    async fn entries(&self) -> Result<Vec<RegistryEntry>, RegistryError> {
-        Ok(vec![RegistryEntry {
-            cluster: CLUSTER.into(),
-            body: Ok(self.0.clone()),
-        }])
-    }
-}
-
-/// Metrics that are dropped: the demo shows events instead.
-struct DroppedMetrics;
-
-impl Metrics for DroppedMetrics {
-    fn publish(&self, _: Option<&ClusterName>, _: Timestamp, _: &[Metric]) {}
-}
-
-/// A cluster with an open connection.
-struct Connected(Arc<dyn Cluster>);
-
-#[async_trait]
-impl Clusters for Connected {
-    async fn connect(&self, _: &ClusterName, _: &Value) -> Result<Arc<dyn Cluster>, ClusterError> {
-        Ok(self.0.clone())
     }
 }

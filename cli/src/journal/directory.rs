@@ -64,8 +64,10 @@ impl Journal for Directory {
         let path = self.records(cluster);
         let file = OpenOptions::new().create(true).append(true).open(&path);
         let written = file.and_then(|mut file| {
-            let line = serde_json::to_string(entry)?;
-            writeln!(file, "{line}")
+            // One write: records of turns that end together stay apart.
+            let mut line = serde_json::to_vec(entry)?;
+            line.push(b'\n');
+            file.write_all(&line)
         });
         written.map_err(|error| LedgerError::Unavailable {
             action: format!("writing {}", path.display()),

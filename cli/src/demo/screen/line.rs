@@ -13,6 +13,10 @@ pub(in crate::demo) enum Line {
     Gone(SignedDuration, NodeLine),
     /// Number of running pods, and of all pods.
     Pods(SignedDuration, usize, usize),
+    /// An event in AWS or in the cluster, or an effect that occurred.
+    Note(SignedDuration, String),
+    /// Output of a command, with any number of lines.
+    Output(String),
     Warning(SignedDuration, String),
 }
 
@@ -31,6 +35,8 @@ impl Line {
             Self::Ready(at, node) => (at, format!("Ready {}", described(node))),
             Self::Gone(at, node) => (at, format!("gone {}", described(node))),
             Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
+            Self::Note(at, text) => (at, text.clone()),
+            Self::Output(text) => return indented(text),
             Self::Warning(at, warning) => (at, format!("! {warning}")),
         };
         format!("{:>7}  {text}", age(*at))
@@ -66,6 +72,16 @@ impl Line {
                 (at, paint(Style::new().yellow(), &text))
             }
             Self::Pods(at, running, pods) => (at, format!("{running} of {pods} pods Running")),
+            Self::Note(at, text) => {
+                let mut lines = wrapped(text, room).into_iter();
+                let mut text = paint(Style::new().magenta(), &lines.next().unwrap_or_default());
+                for line in lines {
+                    let line = paint(Style::new().magenta(), &format!("  {line}"));
+                    text.push_str(&format!("\n{:MARGIN$}{line}", ""));
+                }
+                (at, text)
+            }
+            Self::Output(text) => return indented(text),
             Self::Warning(at, warning) => (at, paint(Style::new().red(), &format!("! {warning}"))),
         };
         let at = paint(Style::new().dim(), &format!("{:>7}", age(*at)));
@@ -75,6 +91,30 @@ impl Line {
 
 /// Columns of the time at the start of a line.
 const MARGIN: usize = 9;
+
+fn indented(text: &str) -> String {
+    let lines: Vec<String> = text
+        .lines()
+        .map(|line| format!("{:MARGIN$}{line}", "").trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
+
+/// Splits a text into lines of at most `room` columns, with two left for an indent.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    let room = room.saturating_sub(2);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
 
 fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {

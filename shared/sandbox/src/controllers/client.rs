@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{EVENTS, Machines};
@@ -19,9 +19,6 @@ pub(crate) struct Client<'a> {
     pub(crate) machines: &'a mut Machines,
     pub(crate) now: Timestamp,
 }
-
-/// Interval within which equal events about an object are counted instead of repeated.
-const EVENT_SERIES: SignedDuration = SignedDuration::from_mins(10);
 
 impl<'a> Client<'a> {
     pub(crate) fn new(
@@ -112,7 +109,7 @@ impl<'a> Client<'a> {
         ignore_not_found(deleted.map(drop))
     }
 
-    /// Emits an event about an object; increases the count of an equal recent one.
+    /// Emits an event about an object.
     pub(crate) fn record(
         &mut self,
         about: &Object,
@@ -125,22 +122,9 @@ impl<'a> Client<'a> {
             "" => "default",
             namespace => namespace,
         };
-        let name = format!("{}.{}", about.name(), series(about, reason, message));
-        let key = ObjectKey::new(namespace, name);
         let now = rfc3339(self.now);
-        if let Some(earlier) = self.get(&EVENTS, &key) {
-            let last = json::text(earlier.value(), &["lastTimestamp"]);
-            let is_recent = crate::server::parse_time(last)
-                .is_some_and(|last| self.now.duration_since(last) < EVENT_SERIES);
-            let count = json::integer(earlier.value(), &["count"]).unwrap_or(1);
-            let count = if is_recent { count + 1 } else { 1 };
-            return self.change(&EVENTS, &key, Part::Main, |event| {
-                json::set(event, &["count"], count);
-                json::set(event, &["lastTimestamp"], now);
-            });
-        }
         let event = json!({
-            "metadata": {"name": key.name},
+            "metadata": {"generateName": format!("{}.", about.name())},
             "involvedObject": {
                 "kind": about.kind(),
                 "apiVersion": json::at(about.value(), &["apiVersion"]),
@@ -183,10 +167,4 @@ fn ignore_not_found(result: ApiResult<()>) -> ApiResult<()> {
         Err(ApiError { code: 404, .. }) => Ok(()),
         other => other,
     }
-}
-
-/// Returns 16 hex digits that identify events of equal reason and message about one object.
-fn series(about: &Object, reason: &str, message: &str) -> String {
-    let digest = super::owned::fnv(&[about.uid(), reason, message]);
-    format!("{digest:016x}")
 }

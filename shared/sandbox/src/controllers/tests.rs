@@ -672,3 +672,65 @@ fn equal_seeds_give_equal_runs() {
     };
     assert_eq!(run(), run());
 }
+
+/// An event with these names and this message.
+fn event(about: &str, message: &str, at: Timestamp) -> Value {
+    let at = crate::server::rfc3339(at);
+    json!({
+        "metadata": {"generateName": format!("{about}."), "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "name": about, "namespace": "default", "uid": about},
+        "type": "Normal", "reason": "Nominated", "message": message, "reportingComponent": "whittle",
+        "firstTimestamp": at, "lastTimestamp": at, "count": 1,
+    })
+}
+
+#[test]
+fn equal_events_are_counted_with_the_times_of_the_first_and_the_last() {
+    let mut simulation = Simulation::new();
+    let start = simulation.now;
+    for message in ["to a", "to a", "to b"] {
+        let event = event("web-0", message, simulation.now);
+        simulation.create("v1", "Event", "default", event);
+        simulation.pass(60);
+    }
+    let seen: Vec<(String, i64, String, String)> = simulation
+        .world
+        .server
+        .store
+        .all(&EVENTS)
+        .map(|event| {
+            let text = |path: &[&str]| json::text(event.value(), path).to_owned();
+            let count = json::integer(event.value(), &["count"]).unwrap();
+            (
+                text(&["message"]),
+                count,
+                text(&["firstTimestamp"]),
+                text(&["lastTimestamp"]),
+            )
+        })
+        .collect();
+    let at = |seconds| crate::server::rfc3339(start + SignedDuration::from_secs(seconds));
+    for expected in [
+        ("to a".to_owned(), 2, at(0), at(60)),
+        ("to b".to_owned(), 1, at(120), at(120)),
+    ] {
+        assert!(seen.contains(&expected), "{expected:?}: {seen:?}");
+    }
+    assert_eq!(seen.len(), 2);
+}
+
+#[test]
+fn oldest_of_too_many_events_are_deleted() {
+    let mut simulation = Simulation::new();
+    for number in 0..=events::EVENTS_MAX {
+        let at = simulation.now + SignedDuration::from_secs(i64::try_from(number).unwrap());
+        let event = event("web-0", &number.to_string(), at);
+        simulation.create("v1", "Event", "default", event);
+    }
+    simulation.pass(0);
+    let store = &simulation.world.server.store;
+    assert_eq!(store.count(&EVENTS), events::EVENTS_KEPT);
+    let last = events::EVENTS_MAX.to_string();
+    let mut kept = store.all(&EVENTS);
+    assert!(kept.any(|event| json::text(event.value(), &["message"]) == last));
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{controllers::digest, server::rfc3339};
 
 /// Number of the simulated account.
-pub(super) const ACCOUNT: &str = "111122223333";
+pub const ACCOUNT: &str = "111122223333";
 
 pub(super) fn spot_interruption(region: &str, id: &InstanceId, now: Timestamp) -> Value {
     let detail = json!({"instance-id": id.as_str(), "instance-action": "terminate"});

@@ -27,6 +27,7 @@ use model::{
 };
 use serde_json::Value;
 
+pub use events::ACCOUNT;
 pub use limits::{Api, Quotas, Rate};
 pub use network::{Image, SecurityGroup, Subnet};
 
@@ -128,6 +129,13 @@ impl Account {
     /// Upgrades the control plane: from now on image aliases resolve to the images of this version.
     pub fn upgrade_kubernetes(&mut self, version: &str) {
         version.clone_into(&mut self.options.kubernetes_version);
+    }
+
+    /// Removes a tag from every instance.
+    pub fn remove_tag(&mut self, key: &str) {
+        for record in self.instances.values_mut() {
+            record.instance.tags.remove(key);
+        }
     }
 
     /// Every instance that was ever launched, in any state.

@@ -39,6 +39,9 @@ impl ApiServer {
         options: &WriteOptions,
         now: Timestamp,
     ) -> ApiResult<WriteResult> {
+        if let Some(counted) = self.count_event(kind, namespace, &mut value, options, now)? {
+            return Ok(counted);
+        }
         let key = self.identify(kind, namespace, &mut value, now)?;
         if kind.has_status && kind.is_custom() {
             json::remove(&mut value, &["status"]);

@@ -1,6 +1,64 @@
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::json;
+use super::{ApiServer, Part, WriteOptions, WriteResult, parse_time};
+use crate::{
+    controllers::{EVENTS, digest},
+    error::ApiResult,
+    json,
+    kinds::ResourceType,
+    store::ObjectKey,
+};
+
+/// Interval within which equal events about an object are counted instead of repeated.
+const SERIES: SignedDuration = SignedDuration::from_mins(10);
+
+impl ApiServer {
+    /// Counts an event that equals an earlier one, as event recorders of clients do. Other events get the name by which equal ones
+    /// find them. Events with a name of their own are left to their authors.
+    pub(super) fn count_event(
+        &mut self,
+        kind: &ResourceType,
+        namespace: &str,
+        event: &mut Value,
+        options: &WriteOptions,
+        now: Timestamp,
+    ) -> ApiResult<Option<WriteResult>> {
+        let is_named = !json::text(event, &["metadata", "name"]).is_empty();
+        let prefix = json::text(event, &["metadata", "generateName"]);
+        if kind.table != EVENTS || is_named || prefix.is_empty() || options.dry_run {
+            return Ok(None);
+        }
+        let identity: &[&[&str]] = &[
+            &["involvedObject", "uid"],
+            &["type"],
+            &["reason"],
+            &["message"],
+            &["reportingComponent"],
+        ];
+        let identity: Vec<&str> = identity
+            .iter()
+            .map(|path| json::text(event, path))
+            .collect();
+        let name = format!("{prefix}{:016x}", digest(&identity));
+        let key = ObjectKey::new(namespace, name.as_str());
+        if self.store.get(&EVENTS, &key).is_none() {
+            json::set(event, &["metadata", "name"], name);
+            return Ok(None);
+        }
+        let counted = self.modify(kind, &key, Part::Main, now, |earlier| {
+            let last = parse_time(json::text(earlier, &["lastTimestamp"]));
+            let is_recent = last.is_some_and(|last| now.duration_since(last) < SERIES);
+            let count = json::integer(earlier, &["count"]).unwrap_or(1);
+            json::set(earlier, &["count"], if is_recent { count + 1 } else { 1 });
+            json::copy(event, earlier, &["lastTimestamp"]);
+            if !is_recent {
+                json::copy(event, earlier, &["firstTimestamp"]);
+            }
+        })?;
+        Ok(Some(counted))
+    }
+}
 
 /// Field names of `events.k8s.io/v1`, and those of the core kind in which events are stored.
 const NAMES: &[(&str, &[&str])] = &[

@@ -1,0 +1,67 @@
+//! Commands to try on a cluster that stays up after its story.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use model::CapacityType;
+
+use super::{
+    commands::launching_turn,
+    notices::{NOTICE, SPOT},
+    picture::Picture,
+    script::{Script, manifest},
+    world::{CLUSTER, KUBECONFIG, World},
+};
+
+/// NodePool with which recorded turns are planned again.
+const CHANGED: &str = "on-demand.yaml";
+
+/// Lines to paste into another terminal.
+pub(super) async fn guide(world: &World, script: &Script) -> Result<String> {
+    let directory = world.directory();
+    std::fs::write(directory.join(CHANGED), manifest(CHANGED)?)?;
+    let kubeconfig = directory.join(KUBECONFIG);
+    let (kubeconfig, directory) = (kubeconfig.display(), directory.display());
+    let whittle = std::env::args().next();
+    let whittle = whittle.unwrap_or_else(|| "whittle".to_owned());
+    let picture = world.pictures().borrow().clone();
+    let mut text = format!(
+        "\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG={kubeconfig}\n  kubectl get nodeclaims\n  \
+         kubectl scale deployment {} --replicas=80\n",
+        script.deployment
+    );
+    if let Some(node) = spot_node(&picture) {
+        let _ = writeln!(
+            text,
+            "\nEC2 announces the end of a spot instance:\n\n  kubectl annotate node {node} {NOTICE}={SPOT}"
+        );
+    }
+    text.push_str("\nThe journal has the decisions:\n\n");
+    let from = format!("--from {directory}");
+    let mut line = |command: &str| {
+        let _ = writeln!(text, "  {whittle} {command} {from}");
+    };
+    line(&format!("journal {CLUSTER}"));
+    if let Some(pod) = picture.pods_of(&script.deployment).next() {
+        line(&format!("explain pod/{} --cluster {CLUSTER}", pod.key.name));
+    }
+    if let Some(turn) = launching_turn(world.directory()).await? {
+        line(&format!(
+            "replay {CLUSTER} {turn} --with {directory}/{CHANGED}"
+        ));
+    }
+    line(&format!("review {CLUSTER} --with {directory}/{CHANGED}"));
+    line(&format!("compare {CLUSTER}"));
+    text.push_str("\nCtrl-C ends it.");
+    Ok(text)
+}
+
+/// Name of a node with a spot instance.
+fn spot_node(picture: &Picture) -> Option<&str> {
+    let mut nodes = picture.claims.iter().filter_map(|claim| {
+        let priced = picture.instance_of(claim)?;
+        let is_spot = priced.instance.capacity_type == CapacityType::Spot;
+        claim.status.node_name.as_ref().filter(|_| is_spot)
+    });
+    nodes.next().map(model::NodeName::as_str)
+}

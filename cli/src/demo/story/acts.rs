@@ -1,0 +1,137 @@
+//! Acts of the user, and changes in AWS.
+
+use anyhow::{Context, Result};
+use model::{CapacityType, NodeName, ledger::Mode};
+
+use super::{LastAct, Story};
+use crate::demo::{
+    audience::Message,
+    commands,
+    notices::{NOTICE, SPOT},
+    picture::Stage,
+    script::{CapacityLimit, Replicas, manifest},
+    world::CLUSTER,
+};
+
+impl Story<'_> {
+    /// Keeps the state before an act.
+    fn begin_act(&mut self) {
+        let picture = self.pictures.borrow();
+        self.last_act = LastAct {
+            at: self.world.now(),
+            hourly: picture.hourly,
+            claims: picture
+                .claims
+                .iter()
+                .map(|claim| claim.name.clone())
+                .collect(),
+        };
+    }
+
+    pub(in crate::demo) async fn apply(&mut self, file: &str) -> Result<()> {
+        self.begin_act();
+        self.typed(&format!("kubectl apply -f {file}"));
+        let text = manifest(file)?;
+        std::fs::write(self.world.directory().join(file), text)
+            .with_context(|| format!("cannot write {file}"))?;
+        self.world.kubectl().apply(text).await
+    }
+
+    pub(super) async fn scale(&mut self, replicas: &Replicas) -> Result<()> {
+        self.begin_act();
+        for (deployment, replicas) in replicas {
+            self.typed(&format!(
+                "kubectl scale deployment {deployment} --replicas={replicas}"
+            ));
+            self.world.kubectl().scale(deployment, *replicas).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a command that reads the journal.
+    pub(super) async fn whittle(&self, command: &str) -> Result<()> {
+        let picture = self.pictures.borrow().clone();
+        let command = commands::filled(command, &picture, self.world.directory()).await?;
+        self.typed(&format!("whittle {command}"));
+        let output = commands::output(&command).await?;
+        self.send(Message::Output(output));
+        Ok(())
+    }
+
+    pub(super) fn switch(&mut self, command: &str, mode: Mode) {
+        self.begin_act();
+        self.typed(&format!("whittle {command} {CLUSTER}"));
+        self.world.set_mode(mode);
+    }
+
+    pub(super) fn upgrade(&mut self, version: &str) {
+        self.begin_act();
+        self.typed(&format!(
+            "aws eks update-cluster-version --name {CLUSTER} --kubernetes-version {version}"
+        ));
+        self.world.upgrade_kubernetes(version);
+    }
+
+    pub(super) fn limit_capacity(&mut self, limit: &CapacityLimit) {
+        self.begin_act();
+        for zone in &limit.zones {
+            let pool = (
+                limit.capacity_type,
+                limit.instance_type.clone(),
+                zone.clone(),
+            );
+            self.world.set_capacity(pool, limit.instances);
+        }
+        let zones: Vec<&str> = limit.zones.iter().map(String::as_str).collect();
+        self.note(format!(
+            "EC2 has {} {} {} left in {}: CreateFleet answers InsufficientInstanceCapacity",
+            match limit.instances {
+                0 => "no".to_owned(),
+                count => count.to_string(),
+            },
+            limit.capacity_type,
+            limit.instance_type,
+            zones.join(", ")
+        ));
+    }
+
+    /// Lets EC2 announce the interruption of the spot node with the most pods of a Deployment.
+    pub(super) async fn notice(&mut self, app: &str) -> Result<()> {
+        self.begin_act();
+        let picture = self.pictures.borrow().clone();
+        let pods = |node: Option<&NodeName>| {
+            let of_node = picture.pods_of(app);
+            of_node.filter(|pod| pod.node_name.as_ref() == node).count()
+        };
+        let ready = picture.lines().into_iter().filter(|line| {
+            let bought = line.bought.as_ref();
+            line.stage == Stage::Ready
+                && bought.is_some_and(|bought| bought.capacity_type == CapacityType::Spot)
+        });
+        let ready = ready.filter_map(|line| {
+            let mut claims = picture.claims.iter();
+            claims.find(|claim| claim.name.as_str() == line.claim)
+        });
+        let claim = ready.max_by_key(|claim| pods(claim.status.node_name.as_ref()));
+        let claim = claim.with_context(|| format!("deployment/{app} has no spot node"))?;
+        let node = claim.status.node_name.clone().unwrap_or_default();
+        self.last_act.claims = [claim.name.clone()].into();
+        self.typed(&format!("kubectl annotate node {node} {NOTICE}={SPOT}"));
+        self.world
+            .kubectl()
+            .annotate_node(&node, NOTICE, SPOT)
+            .await
+    }
+
+    pub(super) fn start_karpenter(&mut self) {
+        self.begin_act();
+        self.world.start_karpenter();
+        self.note("Karpenter holds the Lease karpenter-leader-election and renews it".to_owned());
+    }
+
+    pub(super) async fn stop_karpenter(&mut self) -> Result<()> {
+        self.begin_act();
+        self.typed("kubectl scale deployment karpenter --namespace kube-system --replicas=0");
+        self.world.stop_karpenter().await
+    }
+}
