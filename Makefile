@@ -27,9 +27,9 @@ check unit test functions e2e world race invoke bench bench-cost bench-scale loa
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Run the demo in a simulated account and cluster (KEEP=1 keeps the cluster running)
+demo: ## Play a story in a simulated account and cluster (STORY=drift plays another, KEEP=1 keeps the cluster running)
 	@cargo build --locked -p whittle
-	@cargo run --quiet --locked -p whittle -- demo $(if $(KEEP),--keep)
+	@cargo run --quiet --locked -p whittle -- demo $(STORY) $(if $(KEEP),--keep)
 
 # The last lines of the output are nextest's summary. Missing prerequisites are errors; no test is skipped. Only `make e2e` uses a cluster
 # that the environment names.

@@ -10,7 +10,7 @@ const CHAPTERS: [&str; 4] = [
     "A cluster without nodes",
     "Two NodePools by weight",
     "Layered constraints",
-    "Nothing left to run",
+    "No pods left",
 ];
 
 fn demo() -> Command {
@@ -44,6 +44,10 @@ fn demo_runs_to_its_end() {
         "every launch has a reason: {story}"
     );
     assert!(!story.contains("  ! "), "nothing went wrong: {story}");
+    assert!(
+        stdout.contains("EC2 boot takes 30 s and is shortened to 1.2 s"),
+        "the demo says how time passes: {stdout}"
+    );
 
     assert!(summary.contains("  pods     77 ran; "), "{summary}");
     assert!(summary.contains(" × r6gd.xlarge on-demand\n"), "{summary}");
@@ -68,14 +72,30 @@ fn keep_leaves_the_cluster_running_until_interrupted() {
         })
         .expect("the output names the kubeconfig");
     let kubeconfig = Path::new(&kubeconfig);
+    let mut rest = stdout.map(Result::unwrap);
+    let commands: Vec<String> = rest
+        .by_ref()
+        .take_while(|line| line != "Ctrl-C ends it.")
+        .filter(|line| line.contains(" --from "))
+        .collect();
+    let commands: Vec<Vec<&str>> = commands
+        .iter()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let names: Vec<&str> = commands.iter().map(|words| words[1]).collect();
+    assert_eq!(names, ["journal", "explain", "replay", "review", "compare"]);
+    for words in commands {
+        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        // `review` ends with 2 if a change makes something worse.
+        assert!(output.status.code() != Some(1), "{words:?}: {errors}");
+        assert!(!output.stdout.is_empty(), "{words:?}: {errors}");
+    }
     assert!(
         std::fs::read_to_string(kubeconfig)
             .unwrap()
             .contains("server: https://127.0.0.1:")
     );
-    let mut rest = stdout.map(Result::unwrap);
-    assert!(rest.any(|line| line == "Ctrl-C ends it."));
-
     let interrupt = Command::new("kill")
         .args(["-INT", &running.id().to_string()])
         .status()
@@ -83,4 +103,12 @@ fn keep_leaves_the_cluster_running_until_interrupted() {
     assert!(interrupt.success());
     assert!(running.wait().unwrap().success());
     assert!(!kubeconfig.exists(), "the kubeconfig is removed at exit");
+}
+
+#[test]
+fn stories_are_listed_with_the_default_first() {
+    let output = demo().arg("--list").output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.trim_start().starts_with("growth "), "{stdout}");
+    assert_eq!(stdout.lines().count(), 8, "{stdout}");
 }

@@ -52,7 +52,8 @@ const HEAD_START: SignedDuration = SignedDuration::from_mins(30);
 #[derive(Args)]
 #[command(after_help = "Examples:
   whittle demo
-  whittle demo --keep")]
+  whittle demo --list
+  whittle demo consolidation --keep")]
 pub(crate) struct Arguments {
     /// Story to play, one of those that --list prints
     #[arg(default_value = script::DEFAULT)]
@@ -134,13 +135,13 @@ fn screen(arguments: &Arguments) -> Screen {
     }
 }
 
-/// The differences from AWS that change times.
+/// The ways in which the demo's times differ from those on AWS.
 fn how_time_passes() -> String {
     let boot = BOOT.as_secs();
     let tenths = boot * 10 / i64::from(RATE);
     format!(
         "AWS, the nodes and the clock are simulated. The clock runs {RATE} times as fast as yours, except while Whittle works:\n\
-         an instance that boots for {boot} s takes {}.{} s of your time. Times below are those of the cluster.",
+         EC2 boot takes {boot} s and is shortened to {}.{} s plus Whittle's own time. Times below are those of the cluster.",
         tenths / 10,
         tenths % 10
     )

@@ -76,7 +76,12 @@ async fn played(name: &str) -> Vec<String> {
         match message {
             Message::Note(_, text) | Message::Output(text) => notes.push(text),
             Message::Broken(error) => panic!("{error}"),
-            _ => {}
+            Message::Chapter(_)
+            | Message::Typed(..)
+            | Message::Turn(_)
+            | Message::Sweep(_)
+            | Message::Picture(_)
+            | Message::End => {}
         }
     }
     notes
