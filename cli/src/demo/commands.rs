@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use jiff::Timestamp;
-use model::{ClusterName, Lane};
+use model::{ClusterName, Lane, ids::TurnId};
 use ports::{Journal, journal::JournalQuery};
 use turns::Report;
 
@@ -36,16 +36,14 @@ pub(super) async fn output(command: &str) -> Result<String> {
     }
 }
 
-/// A command with the names of objects in place of `{pod:APP}` and `{node:APP}`, the id of the latest turn that launched nodes in place of
-/// `{turn}`, and the directory of the journal in place of `{directory}`.
+/// A command with the names of objects in place of `{pod:APP}` and `{node:APP}`, the id of the turn that launched the most nodes in
+/// place of `{turn}`, and the directory of the journal in place of `{directory}`.
 pub(super) async fn filled(command: &str, picture: &Picture, directory: &Path) -> Result<String> {
     let mut text = command.replace("{directory}", &directory.display().to_string());
     if text.contains("{turn}") {
-        let turn = launching_turn(directory).await?;
-        text = text.replace(
-            "{turn}",
-            &turn.context("no recorded turn has launched nodes")?,
-        );
+        let launches = launches(directory).await?;
+        let turn = largest(&launches).context("no recorded turn has launched nodes")?;
+        text = text.replace("{turn}", &turn.to_string());
     }
     while let Some((before, kind, app, after)) = placeholder(&text) {
         let pod = picture.pods_of(app).next();
@@ -67,8 +65,8 @@ fn placeholder(text: &str) -> Option<(&str, &str, &str, &str)> {
     Some((before, kind, app, after))
 }
 
-/// Id of the latest provisioner turn that launched nodes and whose snapshot is kept.
-pub(super) async fn launching_turn(directory: &Path) -> Result<Option<String>> {
+/// Reports of the provisioner's turns that launched nodes and whose snapshots are kept, oldest first.
+pub(super) async fn launches(directory: &Path) -> Result<Vec<Report>> {
     let everything = JournalQuery {
         about: None,
         from: Timestamp::MIN,
@@ -80,8 +78,19 @@ pub(super) async fn launching_turn(directory: &Path) -> Result<Option<String>> {
         .latest(&ClusterName::from(CLUSTER), &everything)
         .await?;
     let reports = entries.iter().filter_map(|entry| Report::read(entry).ok());
-    let mut launching = reports.filter(|report| {
-        report.lane == Lane::Provisioner && report.snapshot.is_some() && !report.launched.is_empty()
-    });
-    Ok(launching.next().map(|report| report.turn.to_string()))
+    let mut launches: Vec<Report> = reports
+        .filter(|report| {
+            report.lane == Lane::Provisioner
+                && report.snapshot.is_some()
+                && !report.launched.is_empty()
+        })
+        .collect();
+    launches.reverse();
+    Ok(launches)
+}
+
+/// Id of the turn that launched the most nodes.
+pub(super) fn largest(launches: &[Report]) -> Option<&TurnId> {
+    let largest = launches.iter().max_by_key(|report| report.launched.len());
+    largest.map(|report| &report.turn)
 }

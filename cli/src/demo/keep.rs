@@ -6,20 +6,16 @@ use anyhow::Result;
 use model::CapacityType;
 
 use super::{
-    commands::launching_turn,
+    commands::{largest, launches},
     notices::{NOTICE, SPOT},
     picture::Picture,
-    script::{Script, manifest},
-    world::{CLUSTER, KUBECONFIG, World},
+    script::Script,
+    world::{CHANGED, CLUSTER, KUBECONFIG, World},
 };
-
-/// NodePool with which recorded turns are planned again.
-const CHANGED: &str = "on-demand.yaml";
 
 /// Lines to paste into another terminal.
 pub(super) async fn guide(world: &World, script: &Script) -> Result<String> {
     let directory = world.directory();
-    std::fs::write(directory.join(CHANGED), manifest(CHANGED)?)?;
     let kubeconfig = directory.join(KUBECONFIG);
     let (kubeconfig, directory) = (kubeconfig.display(), directory.display());
     let whittle = std::env::args().next();
@@ -45,12 +41,19 @@ pub(super) async fn guide(world: &World, script: &Script) -> Result<String> {
     if let Some(pod) = picture.pods_of(&script.deployment).next() {
         line(&format!("explain pod/{} --cluster {CLUSTER}", pod.key.name));
     }
-    if let Some(turn) = launching_turn(world.directory()).await? {
+    let launches = launches(world.directory()).await?;
+    if let Some(turn) = largest(&launches) {
         line(&format!(
             "replay {CLUSTER} {turn} --with {directory}/{CHANGED}"
         ));
     }
-    line(&format!("review {CLUSTER} --with {directory}/{CHANGED}"));
+    // Turns before the first launch knew no NodePool.
+    if let Some(first) = launches.first() {
+        let since = first.at;
+        line(&format!(
+            "review {CLUSTER} --with {directory}/{CHANGED} --since {since}"
+        ));
+    }
     line(&format!("compare {CLUSTER}"));
     text.push_str("\nCtrl-C ends it.");
     Ok(text)

@@ -140,8 +140,9 @@ fn how_time_passes() -> String {
     let boot = BOOT.as_secs();
     let tenths = boot * 10 / i64::from(RATE);
     format!(
-        "AWS, the nodes and the clock are simulated. The clock runs {RATE} times as fast as yours, except while Whittle works:\n\
-         EC2 boot takes {boot} s and is shortened to {}.{} s plus Whittle's own time. Times below are those of the cluster.",
+        "AWS, the nodes and the clock are simulated. Times below are the cluster's:\n\
+         its clock runs {RATE} times as fast as yours, except while Whittle works.\n\
+         EC2 boot takes {boot} s and is shortened to {}.{} s plus Whittle's own time.",
         tenths / 10,
         tenths % 10
     )

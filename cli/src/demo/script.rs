@@ -25,7 +25,9 @@ const STORIES: [(&str, &str); 8] = [
 ];
 
 /// Manifests that stories apply, by file name.
-const MANIFESTS: [(&str, &str); 10] = [
+const MANIFESTS: [(&str, &str); 12] = [
+    ("api.yaml", include_str!("manifests/api.yaml")),
+    ("budget.yaml", include_str!("manifests/budget.yaml")),
     ("cache.yaml", include_str!("manifests/cache.yaml")),
     ("drift.yaml", include_str!("manifests/drift.yaml")),
     ("fallback.yaml", include_str!("manifests/fallback.yaml")),
@@ -71,9 +73,10 @@ pub(super) enum Step {
     Scale(Replicas),
     /// The user runs a `whittle` command that reads the journal: `{pod:APP}`, `{node:APP}`, `{turn}` and `{directory}` are replaced.
     Whittle(String),
-    /// The user switches the cluster's mode.
+    /// The user registers the cluster, which then is in shadow mode.
+    Register,
+    /// The user lets Whittle act for the cluster.
     Activate,
-    Shadow,
     /// The control plane is upgraded to a `major.minor` version.
     Upgrade(String),
     /// EC2 announces that it takes back a spot node of this Deployment.
@@ -91,7 +94,7 @@ pub(super) enum Step {
     /// As `Runs`, and none of the nodes that the last act concerned are left.
     Replaced(Replicas),
     /// As `Runs`, and the nodes cost less than before the last act.
-    Cheaper(Replicas),
+    Cheaper(ExpectedCost),
     /// A condition of an object.
     Condition(ExpectedCondition),
     /// An event of Whittle since the last act.
@@ -110,7 +113,7 @@ pub(super) type Replicas = BTreeMap<String, usize>;
 pub(super) struct CapacityLimit {
     pub(super) instance_type: String,
     pub(super) capacity_type: CapacityType,
-    pub(super) zones: BTreeSet<String>,
+    /// Number of instances that EC2 has left in each zone.
     pub(super) instances: u32,
 }
 
@@ -128,6 +131,14 @@ pub(super) struct ExpectedNodes {
     pub(super) node_pools: Option<BTreeSet<String>>,
     /// Upper bound on the CPUs of spot nodes.
     pub(super) spot_cpus_max: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectedCost {
+    pub(super) runs: Replicas,
+    /// Upper bound on the cost, in percent of the cost before the last act.
+    pub(super) percent: i64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -176,7 +187,7 @@ pub(super) fn list() -> Result<String> {
     let mut text = String::new();
     for (name, story) in STORIES {
         let summary = Script::read(story)?.summary;
-        text.push_str(&format!("  {name:14} {summary}\n"));
+        text.push_str(&format!("  {name:18} {summary}\n"));
     }
     Ok(text)
 }

@@ -76,11 +76,11 @@ impl<'a> Story<'a> {
             Step::Scale(replicas) => self.scale(replicas).await?,
             Step::Whittle(command) => self.whittle(command).await?,
             Step::Activate => self.switch("activate", Mode::Active),
-            Step::Shadow => self.switch("deactivate", Mode::Shadow),
+            Step::Register => self.switch("register", Mode::Shadow),
             Step::Upgrade(version) => self.upgrade(version),
             Step::Notice(app) => self.notice(app).await?,
             Step::Capacity(limit) => self.limit_capacity(limit),
-            Step::KarpenterRuns => self.start_karpenter(),
+            Step::KarpenterRuns => self.start_karpenter()?,
             Step::KarpenterEnds => self.stop_karpenter().await?,
             Step::Runs(replicas) => {
                 for (app, replicas) in replicas {
@@ -89,7 +89,7 @@ impl<'a> Story<'a> {
             }
             Step::Nodes(expected) => self.expect_nodes(expected),
             Step::Replaced(replicas) => self.replaced(replicas).await,
-            Step::Cheaper(replicas) => self.cheaper(replicas).await,
+            Step::Cheaper(expected) => self.cheaper(expected).await,
             Step::Condition(expected) => self.condition(expected).await?,
             Step::Event(expected) => self.event(expected).await?,
             Step::Unchanged(minutes) => self.unchanged(SignedDuration::from_mins(*minutes)).await,

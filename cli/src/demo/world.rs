@@ -26,6 +26,7 @@ use super::{
     picture::Picture,
     ports::{Connected, DroppedMetrics, OneCluster, SharedClock},
     relay,
+    script::manifest,
 };
 use crate::journal::Directory;
 
@@ -34,6 +35,10 @@ pub(super) const CLUSTER: &str = "demo";
 const LEASE_NAMESPACE: &str = "kube-system";
 /// Name of the kubeconfig in the world's directory.
 pub(super) const KUBECONFIG: &str = "kubeconfig.yaml";
+/// NodePool in the world's directory with which recorded turns are planned again.
+pub(super) const CHANGED: &str = "on-demand.yaml";
+/// Writes kept for watches by kind. NodeClaims are the largest objects with about 12 kB.
+const HISTORY_LIMIT: usize = 1_024;
 /// Time from an instance's launch to its node's registration, in simulated time.
 pub(super) const BOOT: SignedDuration = SignedDuration::from_secs(30);
 
@@ -55,7 +60,7 @@ pub(super) struct World {
     kubectl: Kubectl,
     registry: Arc<OneCluster>,
     memory: Arc<fakes::Sim>,
-    /// Journal, kubeconfig and manifests.
+    /// Journal, kubeconfig, and a changed NodePool to plan again with.
     directory: TempDir,
     pictures: watch::Receiver<Arc<Picture>>,
     #[cfg(test)]
@@ -89,6 +94,7 @@ impl World {
         let mut options = SandboxOptions {
             world: WorldOptions {
                 account,
+                history_limit: HISTORY_LIMIT,
                 ..WorldOptions::default()
             },
             clock: clock.clone(),
@@ -129,6 +135,8 @@ impl World {
         let directory = directory.context("cannot make a directory for the journal")?;
         std::fs::write(directory.path().join(KUBECONFIG), sandbox.kubeconfig_yaml())
             .context("cannot write a kubeconfig")?;
+        let changed = directory.path().join(CHANGED);
+        std::fs::write(changed, manifest(CHANGED)?).context("cannot write a manifest")?;
         let journal = Arc::new(Directory::create(directory.path(), &CLUSTER.into())?);
         let registry = Arc::new(OneCluster::new(json!({
             "type": "endpoint", "endpoint": sandbox.url(), "reach": "public", "mode": "active",
@@ -207,7 +215,7 @@ impl World {
         &self.kubectl
     }
 
-    /// Directory of the journal, of the kubeconfig and of applied manifests.
+    /// Directory of the journal, the kubeconfig and a changed NodePool.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -225,6 +233,12 @@ impl World {
     #[cfg(test)]
     pub(super) fn sandbox(&self) -> &Sandbox {
         &self.sandbox
+    }
+
+    /// Names of the Region's zones.
+    pub(super) fn zones(&self) -> Vec<String> {
+        let account = self.sandbox.account();
+        account.with(|account, _, _| account.options.zones.keys().cloned().collect())
     }
 
     /// Limits a capacity pool of the account: with 0 it answers with insufficient capacity.
@@ -246,9 +260,9 @@ impl World {
         self.registry.set_mode(mode);
     }
 
-    /// Turns the nodes into those of a Karpenter that leads: removes all that Whittle remembers of them, and lets Karpenter hold the
-    /// Lease.
-    pub(super) fn start_karpenter(&self) {
+    /// Turns the nodes into those of a Karpenter that leads: removes all that Whittle remembers and recorded of them, and lets Karpenter
+    /// hold the Lease.
+    pub(super) fn start_karpenter(&self) -> Result<()> {
         self.memory.with(|world| {
             let rows = world.ledger.of(&CLUSTER.into());
             rows.intents.clear();
@@ -263,6 +277,8 @@ impl World {
             .with(|account, _, _| account.remove_tag(launch));
         let lead = karpenter::lead(self.cluster(), self.clock.clone());
         self.karpenter().spawn(lead);
+        let journal = Directory::open(self.directory())?;
+        Ok(journal.remove_records(&CLUSTER.into())?)
     }
 
     /// Scales Karpenter to zero: it gives up its Lease.

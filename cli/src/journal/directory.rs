@@ -36,6 +36,14 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Removes the records of a cluster.
+    pub(crate) fn remove_records(&self, cluster: &ClusterName) -> std::io::Result<()> {
+        match std::fs::remove_file(self.records(cluster)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
     fn records(&self, cluster: &ClusterName) -> PathBuf {
         self.0.join(format!("{cluster}.jsonl"))
     }

@@ -31,10 +31,7 @@ impl Story<'_> {
     pub(in crate::demo) async fn apply(&mut self, file: &str) -> Result<()> {
         self.begin_act();
         self.typed(&format!("kubectl apply -f {file}"));
-        let text = manifest(file)?;
-        std::fs::write(self.world.directory().join(file), text)
-            .with_context(|| format!("cannot write {file}"))?;
-        self.world.kubectl().apply(text).await
+        self.world.kubectl().apply(manifest(file)?).await
     }
 
     pub(super) async fn scale(&mut self, replicas: &Replicas) -> Result<()> {
@@ -74,24 +71,21 @@ impl Story<'_> {
 
     pub(super) fn limit_capacity(&mut self, limit: &CapacityLimit) {
         self.begin_act();
-        for zone in &limit.zones {
-            let pool = (
-                limit.capacity_type,
-                limit.instance_type.clone(),
-                zone.clone(),
-            );
-            self.world.set_capacity(pool, limit.instances);
+        let CapacityLimit {
+            instance_type,
+            capacity_type,
+            instances,
+        } = limit;
+        for zone in self.world.zones() {
+            let pool = (*capacity_type, instance_type.clone(), zone);
+            self.world.set_capacity(pool, *instances);
         }
-        let zones: Vec<&str> = limit.zones.iter().map(String::as_str).collect();
+        let left = match instances {
+            0 => "no".to_owned(),
+            left => left.to_string(),
+        };
         self.note(format!(
-            "EC2 has {} {} {} left in {}: CreateFleet answers InsufficientInstanceCapacity",
-            match limit.instances {
-                0 => "no".to_owned(),
-                count => count.to_string(),
-            },
-            limit.capacity_type,
-            limit.instance_type,
-            zones.join(", ")
+            "EC2 has {left} {capacity_type} {instance_type} left in each zone; beyond, it answers InsufficientInstanceCapacity"
         ));
     }
 
@@ -123,10 +117,11 @@ impl Story<'_> {
             .await
     }
 
-    pub(super) fn start_karpenter(&mut self) {
+    pub(super) fn start_karpenter(&mut self) -> Result<()> {
         self.begin_act();
-        self.world.start_karpenter();
+        self.world.start_karpenter()?;
         self.note("Karpenter holds the Lease karpenter-leader-election and renews it".to_owned());
+        Ok(())
     }
 
     pub(super) async fn stop_karpenter(&mut self) -> Result<()> {

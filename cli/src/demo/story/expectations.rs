@@ -4,14 +4,14 @@ use std::{collections::BTreeSet, fmt::Display};
 
 use anyhow::Result;
 use jiff::SignedDuration;
-use model::{CapacityType, NodeClaimName, counted, node_claim::NodeClaim};
+use model::{CapacityType, NanosPerHour, NodeClaimName, counted, node_claim::NodeClaim};
 use serde_json::Value;
 
 use super::{Missing, Story};
 use crate::demo::{
     picture::{Bought, Picture, Stage, is_running},
     screen::age,
-    script::{ExpectedCondition, ExpectedEvent, ExpectedNodes, Replicas},
+    script::{ExpectedCondition, ExpectedCost, ExpectedEvent, ExpectedNodes, Replicas},
 };
 
 impl Story<'_> {
@@ -49,27 +49,28 @@ impl Story<'_> {
         }
     }
 
-    /// Waits until the nodes cost less than before the last act, no node comes or goes, and all pods run.
-    pub(super) async fn cheaper(&mut self, replicas: &Replicas) {
+    /// Waits until the nodes cost as much less as expected, no node is leaving, and all pods run.
+    pub(super) async fn cheaper(&mut self, expected: &ExpectedCost) {
         let before = self.last_act.hourly;
-        let is_cheaper = |picture: &Picture| {
+        let most = NanosPerHour(before.0 * expected.percent / 100);
+        let is_settled = |picture: &Picture| {
             let leaves = |claim: &NodeClaim| claim.deleted_at.is_some();
-            picture.hourly < before && !picture.claims.iter().any(leaves)
+            all_run(picture, &expected.runs) && !picture.claims.iter().any(leaves)
         };
-        let waited = self.wait(|picture| is_cheaper(picture) && all_run(picture, replicas));
-        let waited = waited.await;
-        let picture = self.pictures.borrow().clone();
-        match waited {
-            Ok(()) => self.note(format!(
-                "${before}/h before, ${}/h after {}",
-                picture.hourly,
-                self.since_act()
-            )),
-            Err(_) if picture.hourly < before => {
-                self.missing.push(not_running(&picture, replicas));
+        let waited = self.wait(|picture| picture.hourly <= most && is_settled(picture));
+        match waited.await {
+            Ok(()) => {
+                let hourly = self.pictures.borrow().hourly;
+                self.note(format!(
+                    "${before}/h before, ${hourly}/h after {}",
+                    self.since_act()
+                ));
             }
-            Err(_) => self.missing.push(format!(
-                "the nodes should cost less than ${before}/h, and cost ${}/h",
+            Err(picture) if picture.hourly <= most => {
+                self.missing.push(not_running(&picture, &expected.runs));
+            }
+            Err(picture) => self.missing.push(format!(
+                "the nodes should cost at most ${most}/h, and cost ${}/h",
                 picture.hourly
             )),
         }

@@ -124,6 +124,10 @@ async fn missing_capacity_is_an_event_and_the_next_pool_serves_the_pods() {
 async fn broken_node_class_has_a_condition_with_the_remedy() {
     let notes = played("broken-node-class").await;
     contains(&notes, "EC2NodeClass default has SubnetsReady=False: ");
+    contains(
+        &notes,
+        "event SubnetsNotFound of EC2NodeClass default: subnetSelectorTerms select no subnet",
+    );
     contains(&notes, "EC2NodeClass default has Ready=True");
 }
 
@@ -137,7 +141,7 @@ async fn explain_shows_the_launch_and_replay_the_difference() {
 #[tokio::test]
 async fn takeover_waits_for_the_lease_and_adopts_the_nodes() {
     let notes = played("takeover").await;
-    contains(&notes, "no node came or went in 4m00s");
+    contains(&notes, "views\n");
     contains(&notes, "no node came or went in 3m00s");
     contains(&notes, "/h before, $");
 }

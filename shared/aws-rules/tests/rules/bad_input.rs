@@ -214,12 +214,15 @@ fn every_mistake_is_reported_with_its_field() {
         user data that is no MIME archive
           ValidationSucceeded=False InvalidUserData: spec.userData is not a MIME archive: its Content-Type names no boundary
         no subnet
+          Event Warning SubnetsNotFound: subnetSelectorTerms select no subnets in this Region: correct the terms, or tag subnets as they say
           SubnetsReady=False SubnetsNotFound: SubnetSelector did not match any Subnets
         a subnet without free addresses
           Event Warning InsufficientFreeAddressesInSubnet: subnetSelectorTerms: nothing can be launched in subnets without free addresses: subnet-1 in us-east-1a
         no security group
+          Event Warning SecurityGroupsNotFound: securityGroupSelectorTerms select no security groups in this Region: correct the terms, or tag security groups as they say
           SecurityGroupsReady=False SecurityGroupsNotFound: SecurityGroupSelector did not match any SecurityGroups
         a parameter or name that no image has
+          Event Warning AMINotFound: amiSelectorTerms select no images in this Region: correct the terms, or tag images as they say
           AMIsReady=False AMINotFound: AMISelector did not match any AMIs
         a security group of another VPC
           ValidationSucceeded=False SecurityGroupSubnetVPCMismatch: spec.securityGroupSelectorTerms and spec.subnetSelectorTerms: Security groups and subnets must be in the same VPC: ec2:RunInstances answered InvalidParameter: Security group sg-1 and subnet subnet-a belong to different networks.

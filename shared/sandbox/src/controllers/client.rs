@@ -109,7 +109,8 @@ impl<'a> Client<'a> {
         ignore_not_found(deleted.map(drop))
     }
 
-    /// Emits an event about an object.
+    /// Emits an event about an object. Events that differ in the message alone are counted as one, as components do that post to
+    /// `events.k8s.io`.
     pub(crate) fn record(
         &mut self,
         about: &Object,
@@ -123,7 +124,7 @@ impl<'a> Client<'a> {
             namespace => namespace,
         };
         let now = rfc3339(self.now);
-        let event = json!({
+        let mut event = json!({
             "metadata": {"generateName": format!("{}.", about.name())},
             "involvedObject": {
                 "kind": about.kind(),
@@ -143,7 +144,14 @@ impl<'a> Client<'a> {
             "lastTimestamp": now,
             "count": 1,
         });
-        self.create(&EVENTS, namespace, event).map(drop)
+        let kind = self.kind(&EVENTS)?;
+        let counted = self
+            .server
+            .count_event(&kind, namespace, &mut event, "", self.now)?;
+        match counted {
+            Some(_) => Ok(()),
+            None => self.create(&EVENTS, namespace, event).map(drop),
+        }
     }
 }
 

@@ -39,7 +39,7 @@ impl ApiServer {
         options: &WriteOptions,
         now: Timestamp,
     ) -> ApiResult<WriteResult> {
-        if let Some(counted) = self.count_event(kind, namespace, &mut value, options, now)? {
+        if let Some(counted) = self.count_posted_event(kind, namespace, &mut value, options, now)? {
             return Ok(counted);
         }
         let key = self.identify(kind, namespace, &mut value, now)?;

@@ -14,9 +14,9 @@ use crate::{
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
 
 impl ApiServer {
-    /// Counts an event that equals an earlier one, as event recorders of clients do. Other events get the name by which equal ones
-    /// find them. Events with a name of their own are left to their authors.
-    pub(super) fn count_event(
+    /// Counts a posted event that equals an earlier one, as event recorders of clients do. Events with a name of their own are left to
+    /// their authors.
+    pub(super) fn count_posted_event(
         &mut self,
         kind: &ResourceType,
         namespace: &str,
@@ -24,23 +24,34 @@ impl ApiServer {
         options: &WriteOptions,
         now: Timestamp,
     ) -> ApiResult<Option<WriteResult>> {
-        let is_named = !json::text(event, &["metadata", "name"]).is_empty();
-        let prefix = json::text(event, &["metadata", "generateName"]);
-        if kind.table != EVENTS || is_named || prefix.is_empty() || options.dry_run {
+        let is_named = !json::text(event, &["metadata", "name"]).is_empty()
+            || json::text(event, &["metadata", "generateName"]).is_empty();
+        if kind.table != EVENTS || is_named || options.dry_run {
             return Ok(None);
         }
-        let identity: &[&[&str]] = &[
-            &["involvedObject", "uid"],
-            &["type"],
-            &["reason"],
-            &["message"],
-            &["reportingComponent"],
-        ];
-        let identity: Vec<&str> = identity
-            .iter()
-            .map(|path| json::text(event, path))
-            .collect();
-        let name = format!("{prefix}{:016x}", digest(&identity));
+        let message = json::text(event, &["message"]).to_owned();
+        self.count_event(kind, namespace, event, &message, now)
+    }
+
+    /// Counts an event if an earlier one about the same object has its type, reason, component and `series`, and replaces the message.
+    /// Otherwise gives the event the name by which later ones find it.
+    pub(crate) fn count_event(
+        &mut self,
+        kind: &ResourceType,
+        namespace: &str,
+        event: &mut Value,
+        series: &str,
+        now: Timestamp,
+    ) -> ApiResult<Option<WriteResult>> {
+        let prefix = json::text(event, &["metadata", "generateName"]);
+        let identity = digest(&[
+            json::text(event, &["involvedObject", "uid"]),
+            json::text(event, &["type"]),
+            json::text(event, &["reason"]),
+            json::text(event, &["reportingComponent"]),
+            series,
+        ]);
+        let name = format!("{prefix}{identity:016x}");
         let key = ObjectKey::new(namespace, name.as_str());
         if self.store.get(&EVENTS, &key).is_none() {
             json::set(event, &["metadata", "name"], name);
@@ -51,6 +62,7 @@ impl ApiServer {
             let is_recent = last.is_some_and(|last| now.duration_since(last) < SERIES);
             let count = json::integer(earlier, &["count"]).unwrap_or(1);
             json::set(earlier, &["count"], if is_recent { count + 1 } else { 1 });
+            json::copy(event, earlier, &["message"]);
             json::copy(event, earlier, &["lastTimestamp"]);
             if !is_recent {
                 json::copy(event, earlier, &["firstTimestamp"]);

@@ -17,10 +17,45 @@ use crate::errors::NO_FREE_ADDRESSES;
 
 /// The warnings. `before` are the current conditions: an unknown condition already reports what keeps it from being known.
 pub(super) fn of(discovered: &Discovered, before: &ConditionSet<'_>) -> Vec<Warning> {
-    exhausted(&discovered.subnets)
-        .into_iter()
+    unmatched(discovered)
+        .chain(exhausted(&discovered.subnets))
         .chain(unanswered(discovered, before))
         .collect()
+}
+
+/// Selectors without matches, with the remedy. Their conditions have Karpenter's messages, which name no remedy.
+fn unmatched(discovered: &Discovered) -> impl Iterator<Item = Warning> {
+    fn is_empty<T>(found: &Discovery<Vec<T>>) -> bool {
+        matches!(found, Discovery::Found(found) if found.is_empty())
+    }
+    let Discovered {
+        subnets,
+        security_groups,
+        amis,
+        ..
+    } = discovered;
+    let selectors = [
+        (
+            is_empty(subnets),
+            "SubnetsNotFound",
+            "subnetSelectorTerms",
+            "subnets",
+        ),
+        (
+            is_empty(security_groups),
+            "SecurityGroupsNotFound",
+            "securityGroupSelectorTerms",
+            "security groups",
+        ),
+        (is_empty(amis), "AMINotFound", "amiSelectorTerms", "images"),
+    ];
+    let unmatched = selectors.into_iter().filter(|(is_empty, ..)| *is_empty);
+    unmatched.map(|(_, reason, field, resources)| Warning {
+        reason,
+        message: format!(
+            "{field} select no {resources} in this Region: correct the terms, or tag {resources} as they say"
+        ),
+    })
 }
 
 fn exhausted(subnets: &Discovery<Vec<SubnetFact>>) -> Option<Warning> {
