@@ -45,14 +45,27 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Runs a command that reads the journal.
-    pub(super) async fn whittle(&self, command: &str) -> Result<()> {
-        let picture = self.pictures.borrow().clone();
-        let command = commands::filled(command, &picture, self.world.directory()).await?;
+    /// Runs a command that reads the journal. A turn is recorded when it ends, which may be after its nodes are Ready: a command that
+    /// fails runs again until the deadline.
+    pub(super) async fn whittle(&mut self, command: &str) -> Result<()> {
+        let deadline = self.deadline();
+        let (command, output) = loop {
+            let run = self.run_command(command).await;
+            if run.is_ok() || !self.next_picture(&deadline).await {
+                break run?;
+            }
+        };
         self.typed(&format!("whittle {command}"));
-        let output = commands::output(&command).await?;
         self.send(Message::Output(output));
         Ok(())
+    }
+
+    /// Returns the command with its placeholders replaced, and its output.
+    async fn run_command(&self, command: &str) -> Result<(String, String)> {
+        let picture = self.pictures.borrow().clone();
+        let command = commands::filled(command, &picture, self.world.directory()).await?;
+        let output = commands::output(&command).await?;
+        Ok((command, output))
     }
 
     pub(super) fn switch(&mut self, command: &str, mode: Mode) {
