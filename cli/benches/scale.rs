@@ -29,7 +29,7 @@ use subject::{ANNOUNCED, Measured, Until, VIEW};
 use support::{SERVE, memory, start_server};
 use table::{Goals, Table, What};
 
-/// As the functions allocate.
+/// The allocator of the functions.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -145,12 +145,12 @@ struct Cluster {
     directory: tempfile::TempDir,
 }
 
-/// How a subject sees the pods.
+/// Source from which a subject reads the pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rung {
-    /// As the relay publishes them.
+    /// The view that the relay publishes.
     View,
-    /// Pods are read from the API server: lists at first, and changes since then.
+    /// The API server: lists at first, and changes since then.
     Lists,
 }
 
@@ -167,7 +167,7 @@ impl Cluster {
     fn wait(&mut self, pods: usize) -> Result<()> {
         let input = self.server.stdin.as_mut().context("a pipe")?;
         writeln!(input, "{pods}")?;
-        // The answer is that they are there.
+        // Returns once the server has created the pods.
         self.run(&[AWAIT, &pods.to_string()])?;
         Ok(())
     }

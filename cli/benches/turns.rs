@@ -3,8 +3,8 @@
 //!     cargo bench -p whittle --bench turns -- [NODES] [PODS]
 //!
 //! The API server is a process of its own, reached over TLS, so that times and memory are those of the turns alone; EC2 and
-//! the ledger are in memory. First the cluster comes to be by real turns: one provisions for all pods. It lives here because
-//! the command line is where turns and the simulated cluster meet without an AWS SDK.
+//! the ledger are in memory. Real turns create the cluster first: one provisions for all pods. The bench is in this crate
+//! because the command line is where turns and the simulated cluster meet without an AWS SDK.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
 
 mod support;
@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 use support::{CLUSTER, SERVE, access, announce, catalog, forget_peak, memory, start_server};
 use turns::{Outcome, Report};
 
-/// As the functions allocate.
+/// The allocator of the functions.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -134,7 +134,7 @@ async fn measure(nodes: usize, pods: usize) -> Result<()> {
         "turns: those that launch {launched} nodes for {pods} pods: {times:?} ms, peak RSS {} MiB",
         memory("self", "VmHWM:")?,
     );
-    // The pods come back when the nodes are ready: a scheduler that tries thousands in vain at every change is no part of this.
+    // The pods are created again when the nodes are ready, so that the bench does not measure thousands of failed scheduling attempts.
     bench.scale(0).await?;
     bench.join(server.stdin.as_mut().context("a pipe")?)?;
     bench.settle(0).await?;

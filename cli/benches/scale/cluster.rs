@@ -113,7 +113,7 @@ pub(crate) fn fill(world: &mut World, now: Timestamp, nodes: usize, pods: usize)
     Ok(())
 }
 
-/// Adds pods that no node has room for; `before` of them are there.
+/// Adds pods that no node has room for; `before` of them exist already.
 pub(crate) fn wait(world: &mut World, now: Timestamp, before: usize, pods: usize) -> Result<()> {
     let mut writer = Writer {
         world,
@@ -316,7 +316,7 @@ fn daemon_set(name: &str) -> Value {
     })
 }
 
-/// As large as pods of a service mesh are: a sidecar, an init container, environment, probes and annotations.
+/// A pod of the size usual in a service mesh: a sidecar, an init container, environment, probes and annotations.
 fn pod(kind: &str, owner: &str, millicores: usize, node: Option<&str>, since: &str) -> Value {
     let environment: Vec<Value> = (0..12)
         .map(|index| json!({"name": format!("SETTING_{index}"), "value": format!("value-of-the-setting-{index}")}))

@@ -6,9 +6,9 @@ use sandbox::{Sandbox, SandboxOptions, WorldClock};
 use super::cluster;
 use crate::support::announce;
 
-/// Serves until the end of standard input. Each line there is a number of pods that come to wait.
+/// Serves until the end of standard input. Each line of it is the number of pods to pend.
 pub(crate) async fn serve(nodes: usize, pods: usize) -> Result<()> {
-    // The clock stands still, so simulated kubelets, schedulers and controllers take no time from the measured turns.
+    // The clock is stopped, so simulated kubelets, schedulers and controllers take no time from the measured turns.
     let clock = WorldClock::starting_at(WorldClock::wall().now());
     let sandbox = Sandbox::start(SandboxOptions {
         clock,

@@ -25,10 +25,11 @@ const EPOCH: &str = "bench";
 /// Figures measured over the turns of a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// Of a turn in a process that has just begun, in milliseconds.
+    /// Duration of the first turn of a process, in milliseconds.
     pub(crate) cold: u64,
-    /// The median of those after it, and what one in a hundred of them exceeds.
+    /// Median duration of later turns, in milliseconds.
     pub(crate) warm: u64,
+    /// 99th percentile of their durations, in milliseconds.
     pub(crate) warm_p99: u64,
     /// From the beginning of the first turn to its first CreateFleet call.
     pub(crate) fleet: Option<u64>,
@@ -119,7 +120,7 @@ pub(crate) async fn measure(lane: Lane, until: Until) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Brings a cluster to rest: whatever turns would write into its objects once is written.
+/// Brings a cluster to rest: writes everything that turns write only once into its objects.
 pub(crate) async fn settle() -> Result<()> {
     let subject = Subject::new()?;
     subject.take_over().await?;

@@ -38,14 +38,14 @@ impl Goals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Quiet,
-    /// Many pods come at once.
+    /// Many pods become pending at once.
     Wave,
-    /// As many as there may ever be.
+    /// The maximum number of pods becomes pending at once.
     Flood,
 }
 
 impl What {
-    /// How many pods come.
+    /// Number of pods that become pending.
     pub(crate) fn pods(self) -> usize {
         match self {
             Self::Quiet => 0,
