@@ -249,7 +249,7 @@ ClusterPolicy/policy (standard input, document 1): warning: spec.rules.1.pattern
 }
 
 #[test]
-fn new_name_stays_where_both_stand() {
+fn new_key_wins_if_old_and_new_are_set() {
     for (input, kept, warning) in [
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeSelector: {karpenter.sh/provisioner-name: a, karpenter.sh/nodepool: b}, containers: []}}",
@@ -329,7 +329,7 @@ fn field_of_v1_in_an_older_version_is_refused_as_that() {
 }
 
 #[test]
-fn list_of_one_kind_is_taken_apart() {
+fn typed_list_is_split_into_its_items() {
     let input = "
 apiVersion: karpenter.sh/v1beta1
 kind: NodePoolList

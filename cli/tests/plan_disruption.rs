@@ -107,7 +107,7 @@ fn plan_with(manifests: &str, options: &[&str]) -> String {
 }
 
 #[test]
-fn pod_disruption_budget_without_status_allows_what_its_controller_would() {
+fn pod_disruption_budget_without_status_is_computed_as_by_its_controller() {
     let plan = |spec: &str| {
         let pods = pod("web", "big", "1", "");
         let budget = format!(

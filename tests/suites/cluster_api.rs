@@ -654,7 +654,7 @@ async fn events_are_posted_where_kubectl_describe_finds_them() {
 }
 
 #[tokio::test]
-async fn overlays_and_buffers_are_read_with_what_they_refer_to_and_their_status_is_written() {
+async fn overlays_and_buffers_are_read_with_referenced_objects_and_their_status_is_written() {
     let server = server().await;
     let cluster = administrator(&server);
     create(

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_explained_where_nothing_waits() {
+    fn idle_cluster_has_an_empty_explanation() {
         let empty = cluster::empty(Timestamp::UNIX_EPOCH, cluster::aws_settings());
         let plan = planner::provision(&empty, planner::Share::WHOLE);
         assert_eq!(explanation(&empty, &plan, &[]), "");

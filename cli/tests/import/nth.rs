@@ -129,7 +129,7 @@ fn variables_of_extra_env_that_cannot_be_read_are_refused() {
 }
 
 #[test]
-fn files_that_are_no_values_of_the_chart_are_refused_as_a_whole() {
+fn files_that_are_not_values_of_the_chart_are_refused_completely() {
     for (values, refusal) in [
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: aws-node-termination-handler}\nspec: {}",

@@ -290,7 +290,7 @@ mod tests {
 
     /// The digests were computed by a Go program with `sort.Slice` on the same lists.
     #[test]
-    fn equal_elements_end_where_go_leaves_them() {
+    fn equal_elements_are_ordered_as_by_go() {
         for (length, modulus, expected) in [
             (12, 3, 5_595_604_167_470_620_633),
             (40, 5, 3_884_554_278_428_203_117),
@@ -308,7 +308,7 @@ mod tests {
 
     /// Half of the lists are sorted except for a few elements.
     #[test]
-    fn thousands_of_lists_end_where_go_leaves_them() {
+    fn thousands_of_lists_are_ordered_as_by_go() {
         let mut next = numbers();
         let mut below = |limit: usize| usize::try_from(next(limit as u64)).unwrap();
         let mut hash = 7;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_rise_fall_or_do_both_end_where_go_leaves_them() {
+    fn rising_falling_and_mixed_lists_are_ordered_as_by_go() {
         let rising = |at: u64| at / 3;
         let falling = |at: u64| 400 - at / 3;
         let organ = |at: u64| at.min(700 - at) / 4;
@@ -374,7 +374,7 @@ mod tests {
 
     /// Keys are equal only in the range that heapsort sorts, so partitioning stays unbalanced before.
     #[test]
-    fn lists_that_cannot_be_divided_evenly_end_where_go_leaves_them() {
+    fn unevenly_partitioned_lists_are_ordered_as_by_go() {
         for (length, alike, expected) in [
             (60, 1, 4_043_065_565_857_920_019),
             (60, 3, 8_665_867_253_665_474_835),

@@ -361,7 +361,7 @@ fn l5_counters_must_be_equal() {
 }
 
 #[test]
-fn l5_without_the_sweep_a_lost_wake_is_never_made_up_for() {
+fn l5_without_the_sweep_a_lost_wake_is_never_recovered() {
     assert!(has_violation(LaneModel {
         sweep: false,
         ..RULES

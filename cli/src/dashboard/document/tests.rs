@@ -121,7 +121,7 @@ const READY: &[(&str, ConditionStatus, &str)] = &[
 ];
 
 #[test]
-fn each_machine_is_counted_once() {
+fn each_instance_is_counted_once() {
     let mut unnamed = claim("by-name", "", READY);
     unnamed.status.node_name = Some("early".into());
     let mut renamed = node("b-renamed", "aws:///a/i-2");

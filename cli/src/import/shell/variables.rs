@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_that_only_the_instance_knows_stay_with_their_cause() {
+    fn unknown_variables_are_reported_with_their_cause() {
         for (script, cause) in [
             ("", "the script does not set A"),
             (
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_outside_of_quotes_are_known_as_such() {
+    fn unquoted_patterns_are_recognized() {
         let variables = Variables::default();
         for (word, is_pattern) in [
             ("a*", true),

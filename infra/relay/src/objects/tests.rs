@@ -67,7 +67,7 @@ fn owned(pod: Value, api_version: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn pod_is_unschedulable_from_its_condition_on() {
+fn pod_is_reported_when_it_becomes_unschedulable() {
     assert_eq!(changes::<Pod>(None, pod()), []);
     assert_eq!(
         changes::<Pod>(None, unschedulable(pod())),

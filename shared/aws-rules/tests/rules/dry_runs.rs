@@ -77,7 +77,7 @@ pub(crate) fn verdict_of(
 }
 
 #[test]
-fn dry_runs_go_on_until_one_subnet_is_allowed() {
+fn dry_runs_continue_until_one_subnet_is_allowed() {
     let class = node_class(json!({}));
     let (calls, verdict) = run(&class, &[]);
     assert_eq!(

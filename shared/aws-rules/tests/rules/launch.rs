@@ -374,7 +374,7 @@ fn volume_sizes_round_up_to_whole_gib() {
 }
 
 #[test]
-fn enclaves_are_enabled_where_the_node_class_says_so_or_pods_ask_for_them() {
+fn enclaves_are_enabled_by_the_node_class_or_by_pod_requests() {
     const ENCLAVES: &str = "eks.amazonaws.com/nitro-sandbox";
     let silent = node_class(json!({}));
     let says =

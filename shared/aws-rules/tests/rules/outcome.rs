@@ -117,7 +117,7 @@ fn capacity_errors_are_remembered_for_their_scope() {
 }
 
 #[test]
-fn only_lack_of_capacity_gives_a_claim_up() {
+fn claim_is_given_up_only_if_all_failures_are_lack_of_capacity() {
     let capacity = failure("InsufficientInstanceCapacity", None);
     let denied = failure("UnauthorizedOperation", None);
     let gives_up = |failures: &[OfferingFailure]| match refusal(failures) {

@@ -126,7 +126,7 @@ fn rows(state: State, alike: &[Observations], table: &mut String) {
 }
 
 #[test]
-fn the_whole_table() {
+fn steps_match_the_recorded_state_table() {
     let mut table =
         String::from("state        | ending               node       | then         | steps\n");
     for state in STATES.into_iter().filter(|state| !state.is_leaving()) {

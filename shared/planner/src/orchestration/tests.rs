@@ -53,7 +53,7 @@ fn all() -> Vec<Observations> {
 }
 
 #[test]
-fn the_whole_table() {
+fn steps_match_the_recorded_state_table() {
     let mut table = String::from(
         "state      | nodes   replacements marks  time    news | then       | steps\n",
     );

@@ -588,7 +588,7 @@ fn pods_of_a_stopped_machine_move_to_other_nodes() {
 }
 
 #[test]
-fn no_execute_taints_evict_after_the_time_tolerated() {
+fn no_execute_taints_evict_after_toleration_seconds() {
     let mut simulation = Simulation::new();
     simulation.node("node-a", "us-east-1a");
     let mut patient = pod_spec("1");

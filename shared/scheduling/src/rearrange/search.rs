@@ -278,7 +278,7 @@ mod tests {
 
     /// Each node's part of the saving is proportional to its price.
     #[test]
-    fn nodes_with_a_least_saving_save_it() {
+    fn node_with_minimum_savings_must_reach_them() {
         let least = |least| is_allowed(|savings| savings.bound = (36, least), false);
         assert!(least(26) && !least(27));
     }

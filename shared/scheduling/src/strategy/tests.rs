@@ -286,7 +286,7 @@ fn preferred_spread_extends_over_as_many_zones_as_there_are_nodes() {
 }
 
 #[test]
-fn preferred_spread_leaves_out_a_zone_that_is_too_dear() {
+fn preferred_spread_skips_a_zone_that_is_too_expensive() {
     let cluster = nine_spread_pods(&[("a", 90), ("b", 10), ("c", 10), ("d", 10)]);
     let result = cluster.solve();
     let zones = zones_of_new_nodes(&result);

@@ -394,7 +394,7 @@ async fn reboot_ends_a_pending_drain() {
 }
 
 #[tokio::test]
-async fn retirement_drains_the_node_for_good_and_a_closed_event_changes_nothing() {
+async fn retirement_drains_the_node_permanently_and_a_closed_event_changes_nothing() {
     let (mut rig, id) = with_group(Relay::Dead).await;
     opt_in(&rig, &id);
     boot(&rig, "first");

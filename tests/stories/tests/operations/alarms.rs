@@ -89,7 +89,7 @@ async fn pods_pending_for_ten_minutes_are_counted() {
 }
 
 #[tokio::test]
-async fn silent_relay_is_counted_where_there_are_nodes() {
+async fn silent_relay_is_counted_if_its_cluster_has_nodes() {
     let mut rig = in_service(1).await;
     rig.relay = Relay::Dead;
     rig.pass(secs(300)).await;

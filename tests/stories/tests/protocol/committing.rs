@@ -9,7 +9,7 @@ use model::{
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
 #[tokio::test]
-async fn c2_loser_of_a_race_commits_what_others_did_not_serve() {
+async fn c2_concurrent_turns_serve_each_pod_once() {
     for seed in 1..=150 {
         let mut rig = with_pending_pods(9).await;
         rig.sim.with(|world| world.interleaving = seed);

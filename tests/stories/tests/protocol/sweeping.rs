@@ -113,7 +113,7 @@ async fn l5_idle_minute_of_many_clusters_is_batch_read_without_writes() {
 }
 
 #[tokio::test]
-async fn l5_lost_wake_of_an_idle_cluster_is_made_up_for() {
+async fn l5_sweep_wakes_an_idle_cluster_whose_wake_was_lost() {
     let mut rig = at_rest().await;
     rig.sim.with(|world| {
         let beat = world.ledger.of(&Rig::cluster()).beat.as_mut().unwrap();

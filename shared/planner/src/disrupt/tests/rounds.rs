@@ -126,7 +126,7 @@ fn node_pools_are_considered_round_robin() {
 }
 
 #[test]
-fn continued_evaluations_find_the_same_as_a_whole_one() {
+fn continued_evaluations_equal_a_single_evaluation() {
     for can_go in [false, true] {
         let cluster = || match can_go {
             true => large_and_small_pools_with_removable_node(),

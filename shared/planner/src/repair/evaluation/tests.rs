@@ -42,7 +42,7 @@ fn due(node: &Node) -> Option<DueRepair<'_>> {
 }
 
 #[test]
-fn condition_is_tolerated_as_its_policy_says() {
+fn condition_is_tolerated_according_to_its_policy() {
     let lost = |ago| unhealthy("Ready", ConditionStatus::False, "", ago);
     let node = lost(29);
     let evaluation = Evaluation::new(POLICIES, &node, &Reboots::default(), now());

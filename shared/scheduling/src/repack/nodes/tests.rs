@@ -215,7 +215,7 @@ fn node_price_is_split_by_worth() {
 }
 
 #[test]
-fn rounds_end_after_three_idle_ones() {
+fn rounds_end_after_three_without_improvement() {
     let pod = Pod::default();
     let items = [item(&pod, 6, &[1, 1], &[])];
     let offers = offers(1, &[(1_000_000, [8, 8])]);

@@ -70,7 +70,7 @@ fn deletion_is_counted_with_its_reason_and_the_pods_that_move() {
 }
 
 #[test]
-fn ended_reboot_is_counted_by_how_it_went() {
+fn ended_reboot_is_counted_by_outcome() {
     let second = |second| Timestamp::from_second(second).unwrap();
     let rebooting = |status, reason: &str, since| Condition {
         kind: REBOOTING.to_owned(),
