@@ -328,7 +328,7 @@ fn node(index: usize) -> Value {
     })
 }
 
-/// This many KiB of fields that real objects have and the relay does not decode.
+/// `kib` KiB of fields that real objects have and the relay does not decode.
 fn bulk(kib: usize) -> Value {
     let field = json!({"f:metadata": {"f:labels": {"f:app.kubernetes.io/name": {}}, "f:annotations": {}}, "path": "k".repeat(28)});
     Value::Array(vec![field; kib * 1024 / 128])

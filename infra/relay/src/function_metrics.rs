@@ -28,7 +28,7 @@ const PREFIXES: [&str; 2] = ["karpenter_", "operator_"];
 /// The last version of the documents.
 #[derive(Clone, Debug, Default)]
 pub struct FunctionMetrics {
-    /// By function; `None` if the function's document cannot be decoded.
+    /// Documents by function; `None` if the function's document cannot be decoded.
     documents: BTreeMap<String, Option<Status>>,
     /// Error that prevents reading newer documents.
     error: Option<String>,

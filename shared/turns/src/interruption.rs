@@ -245,7 +245,7 @@ impl ClusterDelivery<'_> {
             self.fast_path(api.as_deref(), &endings).await;
             self.record_in_journal(&endings).await;
         } else if outcomes.iter().any(expected) {
-            // The terminator sees the end sooner: finalizers wait for it.
+            // The wake lets the terminator notice the end sooner: finalizers wait for it.
             self.wake(&[Lane::Terminator], "instance-ends").await;
         }
         if let Ok(api) = &api {
@@ -341,7 +341,7 @@ fn urgent<'a>(located: &[LocatedFact<'a>]) -> Vec<(&'a Interruption, Interruptio
         .collect()
 }
 
-/// Whether a fact is recorded before the cluster is read: facts that are redelivered, or that may be no news, can wait for the
+/// Whether a fact is recorded before the cluster is read: facts that are redelivered, or that may be known already, can wait for the
 /// API server.
 fn is_urgent(fact: &Interruption) -> bool {
     let kind = fact.kind;

@@ -23,7 +23,7 @@ pub(crate) struct TurnResult {
     pub(crate) report: Report,
     /// The relay's counter as read before the lists, if the turn was a full look (docs/protocol.md#l6).
     pub(crate) full_look: Option<RelayCounter>,
-    /// The snapshot that was planned from, where it can be planned from again.
+    /// The snapshot of the plan, if planning can be repeated from it.
     pub(crate) snapshot: Option<Snapshot>,
     /// Position at which the next evaluation continues.
     pub(crate) cursor: Option<Cursor>,

@@ -33,7 +33,7 @@ use crate::{TurnError, context::Turn, report::events, settings::shadow_mode};
 pub(crate) struct Observed {
     pub(crate) snapshot: Snapshot,
     pub(crate) counter: RelayCounter,
-    /// Version of the relay's view that the pods come from; `None` where the API server was read.
+    /// Version of the relay's view that the pods come from; `None` if the API server was read.
     pub(crate) view: Option<u64>,
     /// NodePools that name an EC2NodeClass, as the API server returns them.
     pub(crate) node_pools: Vec<NodePool>,
@@ -54,17 +54,17 @@ pub(crate) struct Observed {
     pub(crate) refuted: Vec<Notice>,
 }
 
-/// Pods that a lane reads. The list of all pods is by far a turn's most expensive read, so it is left out where it cannot
+/// Pods that a lane reads. The list of all pods is by far a turn's most expensive read, so it is left out if it cannot
 /// matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PodScope {
     All,
     /// All pods, possibly from the relay's view: for decisions that are validated against the API server before anything ends.
     AsPublished,
-    /// All pods as soon as one waits for a node to be made, room is to be kept or a node leaves, else none. Possibly from the
+    /// All pods once a pod needs a new node, capacity is reserved or a node is being removed, else none. Possibly from the
     /// relay's view: launches read their pods again.
     IfAnyMoves,
-    /// All pods as soon as a node leaves, else none.
+    /// All pods once a node is being removed, else none.
     IfAnyLeaves,
 }
 

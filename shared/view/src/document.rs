@@ -17,8 +17,8 @@ pub const FULL_BYTES_MAX: usize = 32 << 20;
 pub const CHANGES_BYTES_MAX: usize = 2 << 20;
 /// Upper bound on bytes after decompression: 50,000 pods are 15 MB.
 const DOCUMENT_MAX: u64 = 64 << 20;
-/// Upper bound on lines of one version: a line may be short, and takes memory once it is read. 150,000 pods have fewer shapes
-/// than pods.
+/// Upper bound on lines of one version, because even short lines take memory after decoding: 150,000 pods, and at most as
+/// many shapes.
 const LINES_MAX: usize = 300_000;
 /// zstd's fastest level: it halves the time for a tenth more bytes.
 const ZSTD_LEVEL: i32 = 1;

@@ -111,7 +111,7 @@ impl Publisher {
         self.shapes_stored = None;
     }
 
-    /// The newest stored version, and the full state that it goes back to.
+    /// The newest stored version, and the full state that it is based on.
     pub fn latest(&self) -> Option<(&Base, u64)> {
         self.last.as_ref().map(|last| (last, self.full))
     }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// Interval at which a watch checks for events and sends a bookmark.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Behaviour of the server for one kind.
+/// Behavior of the server for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     #[default]

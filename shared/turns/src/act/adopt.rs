@@ -71,7 +71,7 @@ pub(crate) async fn adopt(
 
 /// Takes NodeClaims that were created too late out of the orphans and deletes them: the API server carried out a create request
 /// after its launch had been given up and its row was gone. A row lives as long as its NodeClaim (docs/protocol.md#a1), so no
-/// instance is on its way for such a NodeClaim, unless its row was lost and its instance was not.
+/// instance is being launched for such a NodeClaim, unless only its row was lost.
 pub(crate) async fn created_too_late(
     turn: &Turn<'_>,
     snapshot: &Snapshot,

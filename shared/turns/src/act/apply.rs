@@ -352,7 +352,7 @@ async fn execute(
                 .node_claims
                 .iter()
                 .find(|claim| claim.name == update.name);
-            // The ledger's rows are closed before the NodeClaim goes: otherwise its instance would look owned for ever.
+            // The ledger's rows are closed before the NodeClaim is removed: otherwise its instance would look owned forever.
             if let Some(claim) = claim.filter(|_| ends) {
                 executor.finish_claim(claim).await?;
                 let mut nodes = observed.snapshot.nodes.iter();

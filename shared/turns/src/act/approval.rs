@@ -1,7 +1,7 @@
 //! Approval by a person of plans above a limit of `settings.guards.approveAbove` (docs/operations.md).
 //!
 //! A plan that waits is a request in the ledger, reported in the journal, in events on NodePools and pods, and by
-//! notifications. The next turn plans anew: actions that an approved request covers go through, and no others. Pods that leave
+//! notifications. The next turn plans again: actions that an approved request covers go through, and no others. Pods that leave
 //! a node need no approval for another node, but pods that share that new node with them do.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ enum ApprovalStatus {
 }
 
 /// Takes launches that wait for approval out of a plan and reports them. Returns the approval that lets launches happen: it is
-/// used up before they are committed, so that it counts once, and [`return_approval`] is for commits that came to nothing.
+/// used up before they are committed, so that it counts once, and [`return_approval`] restores it if the commit fails.
 pub(crate) async fn hold_unapproved_launches(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -204,7 +204,7 @@ async fn requests(turn: &Turn<'_>) -> Result<Vec<Request>, TurnError> {
     Ok(meta.map(|meta| meta.requests).unwrap_or_default())
 }
 
-/// Looks for an approval, and requests it where there is none.
+/// Looks for an approval, and requests it if there is none.
 async fn request_approval(
     turn: &Turn<'_>,
     asks: ApprovalScope,

@@ -7,9 +7,9 @@ use ports::CloudError;
 use super::terminations::{end_instances, refused_recently};
 use crate::{TurnError, context::Turn};
 
-/// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may go. Descriptions lag behind: an unlisted
-/// instance may live, and does not once its termination was accepted. A refusal is no proof of absence, since EC2 also denies
-/// what exists; an answer that the instance is unknown is.
+/// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may be removed. Descriptions lag behind: an
+/// unlisted instance may run until its termination is accepted. A refusal does not prove absence, since EC2 also refuses
+/// to terminate existing instances; the answer that the instance is unknown does.
 pub(crate) async fn terminate_missing_in_ec2(
     turn: &Turn<'_>,
     instance: InstanceId,

@@ -1,5 +1,5 @@
-//! NodeClaims whose deletion, or mark for a disruption, the API server refuses, as admission policies do: each is tried again
-//! at growing intervals, as long as the decision stands.
+//! NodeClaims whose deletion or disruption taint the API server refuses, for example by an admission policy: each is retried
+//! at growing intervals, as long as the decision is valid.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use ports::ledger::Moved;
 
 use crate::{TurnError, World, context::Turn, observe::Observed};
 
-/// Stores the cluster's spending, where it differs from the account's row. A quiet cluster writes nothing.
+/// Stores the cluster's spending, if it differs from the account's row. A quiet cluster writes nothing.
 pub(crate) async fn publish(turn: &Turn<'_>, observed: &mut Observed) -> Result<(), TurnError> {
     let snapshot = &mut observed.snapshot;
     let own = planner::spending(snapshot);

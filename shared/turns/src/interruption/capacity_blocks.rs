@@ -58,8 +58,8 @@ pub(crate) async fn handle_ending_blocks(
     }
 }
 
-/// Interruptions that the announced end of a block means for all instances in it, also where no EC2NodeClass selects the block
-/// any more.
+/// Interruptions of all instances in a block whose end is announced, even if no EC2NodeClass selects the block any
+/// more.
 pub(crate) async fn interruptions_of_block(
     world: &World,
     block: &CapacityBlockEnd,

@@ -67,7 +67,7 @@ pub(super) async fn find(
     answers
 }
 
-/// Owner by the ledger; `None` where EC2 must be queried.
+/// Owner by the ledger; `None` if EC2 must be queried.
 async fn owner_by_ledger(
     world: &World,
     fact: &Interruption,

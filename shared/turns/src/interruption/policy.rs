@@ -14,7 +14,7 @@ use crate::{
 
 pub(super) enum Decision {
     Obey(InterruptionAction),
-    /// The NodeClaim is gone or being deleted: no news.
+    /// The NodeClaim is gone or being deleted: no action is needed.
     Expected,
     Tolerate,
     /// The NodeClaim shows that the event cannot happen to this instance, so EC2 did not send it.
@@ -31,7 +31,7 @@ impl Decision {
     }
 }
 
-/// Decides about each fact. Facts that require an action whatever the cluster says are obeyed although it does not answer.
+/// Decides about each fact. Facts that require an action regardless of the cluster are obeyed even if it does not answer.
 pub(super) fn decide_all(
     pools: &[NodePool],
     located: &[LocatedFact<'_>],

@@ -154,8 +154,8 @@ async fn record_measured_memory(turn: &Turn<'_>, observed: &Observed) -> Result<
     Ok(())
 }
 
-/// Records involuntary deletions, which are not fenced: recorded first, and then done (docs/protocol.md#c3). Returns those that
-/// are not recorded: they are left to a later turn, and hold up nothing else.
+/// Records involuntary deletions, which are not fenced: recorded first, and then executed (docs/protocol.md#c3). Returns
+/// those that could not be recorded: a later turn retries them, and they delay nothing else.
 async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) -> BTreeSet<Uid> {
     let actions = plans.iter().flat_map(|plan| &plan.actions);
     let commands: Vec<Command> = actions

@@ -135,7 +135,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     })
 }
 
-/// Whether something is to be done that no plan contains: recorded notices, launches of deleted NodeClaims
+/// Whether the turn has work that no plan contains: recorded notices, launches of deleted NodeClaims
 /// (docs/protocol.md#b1), and reboot calls.
 fn has_obligations(snapshot: &Snapshot) -> bool {
     let reboots = |claim: &NodeClaim| claim.is_true(REBOOTING);
@@ -246,8 +246,8 @@ async fn cordon_node(
     Ok(report.isolate(&about, updated)?.is_some())
 }
 
-/// Finishes notices of nodes that no NodePool made: drained instances may go, and their lifecycle hooks hold the others for
-/// longer.
+/// Finishes notices of nodes that no NodePool made: drained instances may be terminated, and lifecycle hooks of the others are
+/// extended.
 async fn finish_unmanaged_notices(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
@@ -368,7 +368,7 @@ async fn delete_interrupted(
     force_drain(turn, notice.action, claim).await
 }
 
-/// Ends the drain's time where there is no time to wait.
+/// Sets the drain's deadline to now if there is no time to wait.
 async fn force_drain(
     turn: &Turn<'_>,
     action: InterruptionAction,

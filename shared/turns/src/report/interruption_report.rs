@@ -9,7 +9,7 @@ pub enum InterruptionReport {
     NotOurs,
     /// The fact is recorded, and its NodeClaim is being deleted or will be by the terminator.
     Recorded { cluster: ClusterName },
-    /// No news: its NodeClaim is gone or being deleted already.
+    /// No action is needed: its NodeClaim is gone or being deleted already.
     Expected { cluster: ClusterName },
     /// The instance's NodePool asks for no reaction to this.
     Tolerated { cluster: ClusterName },

@@ -94,7 +94,7 @@ pub(crate) fn publish_alarms(world: &World, alarms: usize) {
     }
 }
 
-/// Publishes the current price of all clusters' nodes; nothing where there are none.
+/// Publishes the current price of all clusters' nodes; nothing if there are none.
 pub(crate) fn publish_spending(world: &World, price: NanosPerHour) {
     if price > NanosPerHour(0) {
         let metric = Metric {

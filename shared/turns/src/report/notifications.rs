@@ -11,7 +11,7 @@ use crate::{Outcome, Report};
 /// A notification for the destinations that subscribe to its class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NotificationDraft {
-    /// Key of deduplication: news with the same id are notified once.
+    /// Deduplication key: drafts with equal ids are sent once.
     pub(crate) id: String,
     pub(crate) class: Class,
     pub(crate) title: String,

@@ -94,7 +94,7 @@ pub struct Report {
     pub stopped: Option<String>,
     /// Time of the lane's next turn.
     pub due: Option<Timestamp>,
-    /// The pods that a plan was made for; `None` where no pod waited.
+    /// The pods that a plan was made for; `None` if no pod waited.
     #[serde(skip)]
     pub(crate) waiting: Option<Waiting>,
     /// Name of the archived snapshot, if one was archived: `whittle replay` plans it again.
@@ -155,7 +155,7 @@ impl Reads {
     }
 }
 
-/// Source of the list of all pods, where that was read.
+/// Source of the list of all pods, if that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsFrom {

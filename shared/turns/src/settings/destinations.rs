@@ -28,7 +28,7 @@ pub(crate) struct Destination {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Url(String),
-    /// Parameter that holds the URL, where that is a secret.
+    /// Parameter that holds the URL, if that is a secret.
     UrlIn(String),
     Topic(String),
     Bus(String),
@@ -37,7 +37,7 @@ pub(crate) enum Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderValue {
     Text(String),
-    /// Parameter that holds the value, where that is a secret.
+    /// Parameter that holds the value, if that is a secret.
     In(String),
 }
 

@@ -115,8 +115,7 @@ pub(crate) fn unlisted(registry: &Value, since: Timestamp) -> Value {
     Value::Object(registry)
 }
 
-/// Whether the registry has had no entry of a cluster for long enough that it was put into shadow mode: no function works for
-/// it.
+/// Whether a cluster is in shadow mode because its registry entry has been missing for too long: no function works for it.
 pub(crate) fn is_unregistered(meta: &Meta) -> bool {
     meta.mode == Mode::Shadow && unlisted_since(&meta.registry).is_some()
 }

@@ -55,7 +55,7 @@ impl LeaseHolder {
     }
 }
 
-/// For an active cluster: takes a free or abandoned Lease, renews the own one.
+/// Takes a free or abandoned Lease of an active cluster, or renews its own.
 pub(crate) fn take_or_renew(
     lease: Option<&LeaderLease>,
     holder: &LeaseHolder,
@@ -109,7 +109,7 @@ pub(crate) fn take_or_renew(
     }
 }
 
-/// For a cluster in shadow mode: gives up the own Lease, once nothing of this stack is under way any more.
+/// Releases the own Lease of a cluster in shadow mode, once this stack has no work in progress there.
 pub(crate) fn give_up(
     lease: Option<&LeaderLease>,
     is_ours: impl Fn(&str) -> bool,

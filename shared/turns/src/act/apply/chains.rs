@@ -43,7 +43,7 @@ impl<'a> NodeIndex<'a> {
         chains
     }
 
-    /// Key of the action's node: the instance's id, or the object itself where there is no instance.
+    /// Key of the action's node: the instance's id, or the object itself if there is no instance.
     fn chain_key(&self, action: &Action) -> String {
         let of_node = |name: &NodeName| match self.of_nodes.get(name).filter(|id| !id.is_empty()) {
             Some(id) => (*id).to_owned(),

@@ -234,7 +234,7 @@ pub(super) async fn read_instance_ends(
     Ok(ends)
 }
 
-/// The cluster whose name an instance carries, where it differs from this one's although the NodeClaim's node joined here: the
+/// The cluster whose name an instance carries, if it differs from this one's although the NodeClaim's node joined here: the
 /// cluster was registered under that name before.
 fn other_cluster_name<'a>(
     instance: &'a Instance,

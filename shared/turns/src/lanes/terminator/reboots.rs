@@ -14,7 +14,7 @@ use crate::{
     report::events,
 };
 
-/// Requests reboots of these instances from EC2. A refusal holds up no other.
+/// Requests reboots of these instances from EC2. A refusal does not delay the others.
 pub(super) async fn request_reboots(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

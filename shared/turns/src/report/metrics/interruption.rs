@@ -7,7 +7,7 @@ use ports::Metric;
 use super::{count, timed};
 use crate::report::InterruptionReport;
 
-/// An announcement about an instance of this cluster, or an impaired status that was polled from EC2; `outcome` is `None` where
+/// An announcement about an instance of this cluster, or an impaired status that was polled from EC2; `outcome` is `None` if
 /// the message must be redelivered. A message about several instances counts as one for each.
 pub(crate) fn of_interruption(
     fact: &Interruption,

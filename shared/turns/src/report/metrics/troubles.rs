@@ -4,7 +4,7 @@ use ports::metrics::{Measured, Metric};
 
 use crate::{Outcome, Report, World};
 
-/// A turn's counts of what the stack has alarms on: one series each for all clusters.
+/// A turn's counts for the metrics that the stack's alarms watch: one series each for all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AlarmCounts {
     /// Number of waits because of throttling by EC2 or by Whittle's own budget of calls to it.
@@ -18,7 +18,7 @@ pub(crate) struct AlarmCounts {
 /// Reason of events about missing capacity.
 pub(crate) const INSUFFICIENT_CAPACITY: &str = "InsufficientCapacityError";
 
-/// Counts what went wrong in a turn. A turn without failures writes nothing: every series costs.
+/// Publishes the counts of failures of a turn. A turn without failures writes nothing: every series costs.
 pub(crate) fn publish_alarm_counts(world: &World, report: &Report) {
     let AlarmCounts {
         throttled,

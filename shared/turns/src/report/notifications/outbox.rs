@@ -17,7 +17,7 @@ const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 /// Upper bound on notifications per sweep and cluster: a sweep has other work, and a slow webhook takes seconds.
 const SENT_MAX: usize = 20;
 
-/// Puts news into the outbox, once for every destination that subscribes to their class.
+/// Puts drafts into the outbox, one copy per destination that subscribes to their class.
 pub(crate) async fn enqueue(
     world: &World,
     cluster: &ClusterName,
@@ -58,7 +58,7 @@ pub(crate) async fn send(
     memory: &mut SweepMemory,
     report: &mut SweepReport,
 ) -> Result<bool, LedgerError> {
-    // Removed destinations are forgotten, which would be remembered for good otherwise.
+    // Entries of removed destinations would otherwise never be deleted.
     let is_known = |name: &String| destinations.iter().any(|to| to.name == *name);
     memory.notified.retain(|name, _| is_known(name));
     if destinations.is_empty() {

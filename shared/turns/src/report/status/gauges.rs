@@ -19,7 +19,7 @@ use crate::report::Waiting;
 
 type Labels = BTreeMap<String, String>;
 
-/// Labels by which nodes are grouped, with their names in metrics. The last one is left out where it would make too many
+/// Labels by which nodes are grouped, with their names in metrics. The last one is left out if it would make too many
 /// groups.
 const NODE_LABELS: [(&str, &str); 5] = [
     ("nodepool", NODE_POOL),

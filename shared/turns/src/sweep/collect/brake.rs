@@ -36,8 +36,8 @@ pub(super) fn unexplained(ownerless: &[Orphan], lost: &[(Target, bool)]) -> BTre
         .collect()
 }
 
-/// Records an instance that is about to go before it goes, so that a sweep that dies on its way has counted it
-/// (docs/protocol.md#g3). A sweep that comes to its end records the rest of its memory.
+/// Records an instance before its termination, so that the count survives a crash of the sweep
+/// (docs/protocol.md#g3). A sweep that completes records the rest of its memory.
 pub(super) async fn count(
     world: &World,
     cluster: &ClusterName,

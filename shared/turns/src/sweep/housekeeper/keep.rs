@@ -44,7 +44,7 @@ pub(super) struct VisitContext<'a> {
 }
 
 /// Duties that need the cluster's API server: its identity, its leader Lease, and garbage collection. Returns when they are due
-/// again, where that is sooner than the rest of a cluster may last.
+/// again, if that is sooner than the rest of a cluster may last.
 pub(super) async fn perform_duties(
     world: &World,
     visited: &VisitContext<'_>,
