@@ -15,9 +15,9 @@ use model::{node::ConditionStatus, node_claim::NodeClaim};
 /// State of a NodeClaim, from its own conditions and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Without a finalizer, so that nothing may be launched for the NodeClaim.
+    /// The NodeClaim has no finalizer, so nothing may be launched for it.
     Unprotected,
-    /// Without an instance.
+    /// The NodeClaim has no instance yet.
     Launching,
     /// The instance has not joined as a Node.
     Registering,
@@ -32,7 +32,7 @@ pub(crate) enum State {
     Detaching,
     /// Being deleted, with the instance still running.
     Terminating,
-    /// Without a finalizer of Whittle, being deleted.
+    /// The NodeClaim is being deleted and has no finalizer of Whittle.
     Gone,
 }
 

@@ -44,7 +44,7 @@ pub struct Options<'a> {
     pub reserved: Option<ReservedOfferingMode>,
     pub optimize: Optimize,
     pub effort: Effort,
-    /// Price per hour that honouring one preference of one pod with weight 100 is worth.
+    /// Price per hour that honoring one preference of one pod with weight 100 is worth.
     pub preference_worth: NanosPerHour,
     /// Labels that the cloud provider defines, besides those of Kubernetes.
     pub well_known_labels: &'a [String],

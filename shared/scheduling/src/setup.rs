@@ -65,7 +65,7 @@ pub(crate) struct PodContribution {
 /// Counts of pods and nodes that a simulation may remove again.
 #[derive(Default)]
 pub(crate) struct Contributions<'a> {
-    /// By index into the input's pods.
+    /// Contributions by index into the input's pods.
     pub(crate) pods: BTreeMap<usize, PodContribution>,
     /// Registered nodes, by index into the input's nodes.
     pub(crate) nodes: BTreeMap<usize, HostLabels<'a>>,

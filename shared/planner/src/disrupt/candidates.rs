@@ -45,7 +45,7 @@ pub struct Blocked {
     pub message: String,
 }
 
-/// How far a disruption method must respect pods that block eviction.
+/// Degree to which a disruption method respects pods that block eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Pods and PodDisruptionBudgets must allow the eviction now.

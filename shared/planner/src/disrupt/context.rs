@@ -25,7 +25,7 @@ use crate::{
     provision::planning_context::{PlanningContext, SolveRequest},
 };
 
-/// How far consolidation plans ahead.
+/// Lookahead of consolidation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lookahead {
     /// The first move that pays, as Karpenter does.
@@ -90,7 +90,7 @@ pub(super) struct DisruptionContext<'a> {
     pub(super) move_costs: MoveCosts,
     /// Number of nodes and pods simulated so far.
     pub(super) simulated: Cell<usize>,
-    /// Weight of the preferences that each pod goes without on its current node; filled on demand.
+    /// Weight of each pod's unmet preferences on its current node; filled on demand.
     pub(super) unmet_today: RefCell<BTreeMap<usize, Option<u32>>>,
 }
 

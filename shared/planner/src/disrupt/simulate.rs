@@ -16,7 +16,7 @@ use scheduling::{
 use super::{candidates::Candidate, context::DisruptionContext};
 use crate::provision::planning_context::SolveRequest;
 
-/// Which existing nodes a simulation may move pods to.
+/// Existing nodes that a simulation may move pods to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DestinationPolicy {
     /// Bound pods are not moved to nodes that are cooling down.
@@ -35,7 +35,7 @@ pub(super) struct Simulation<'a> {
     pub(super) new_nodes: Vec<NewNode>,
     /// Indexes of state nodes in the inventory, with the indexes of the pods placed on them.
     pub(super) existing: Vec<(usize, Vec<usize>)>,
-    /// Worth per hour of the preferences that pods would lose, beyond those that they go without today.
+    /// Value per hour of the preferences that the move would violate, without those that are unmet today.
     pub(super) preferences_lost: NanosPerHour,
     /// Bound pods that could not be placed, with the reasons.
     pub(super) left: Vec<(String, String)>,
@@ -173,7 +173,7 @@ impl<'a> DisruptionContext<'a> {
         NanosPerHour(i64::try_from(lost).unwrap_or(i64::MAX))
     }
 
-    /// Weight of the preferences that a pod goes without on its current node.
+    /// Weight of a pod's unmet preferences on its current node.
     fn unmet_today(&self, pod: usize, state_node: usize) -> Option<u32> {
         let known = self.unmet_today.borrow().get(&pod).copied();
         known.unwrap_or_else(|| {

@@ -23,14 +23,14 @@ pub(crate) struct PodChange {
 pub(crate) enum Judged {
     Unchanged,
     Changed(PodChange),
-    /// The last event is too recent; this one is written at that time.
+    /// The last event is too recent; the next one is written at this time.
     Later(Timestamp),
 }
 
 pub(crate) fn judge(pods: &[&Pod], claim: &NodeClaim, now: Timestamp) -> Judged {
     let digest = digest(pods);
     let Some(before) = claim.annotations.get(PODS_DIGEST) else {
-        // Without an earlier digest the arrival of the pods is unknown.
+        // Without an earlier digest, the time of the last pod event is unknown.
         return Judged::Changed(PodChange {
             digest,
             event: None,

@@ -7,7 +7,7 @@ use scheduling::{Input, SolveResult};
 use super::{Search, Solution, caps, planning_context::PlanningContext, reference};
 use crate::freed;
 
-/// Plans a launch into such a reservation, with whatever else its pods need. All other pods are left to the next turn.
+/// Plans a launch into such a reservation, and any other nodes that its pods need. All other pods are left to the next turn.
 pub(super) fn of_freed_instance(
     search: &Search<'_>,
     planning: &PlanningContext<'_>,

@@ -97,8 +97,8 @@ impl<'a> WaitingPod<'a> {
     }
 }
 
-/// Marks the first `max` pods, round-robin across classes, oldest first within a class. A class that waits in vain, however
-/// large, therefore does not starve the others.
+/// Marks the first `max` pods, round-robin across classes, oldest first within a class. A class of unschedulable
+/// pods, however large, therefore does not starve the others.
 ///
 /// With more classes than places, half of the places go by age and half by a pseudorandom order that differs each turn, so that
 /// no class is passed over forever.

@@ -106,7 +106,7 @@ pub(super) fn limit(at: usize, rows: &BitSet, context: &PlacementContext<'_>) ->
         .map(|(name, left)| (name, left, smallest(name)))
         .collect();
     let exceeded = limits.iter().find(|(_, left, least)| least > left);
-    // Otherwise each limit admits some type, but no type is within all of them.
+    // If no single limit excludes all types, they exclude all types together; the first one is named.
     let named = exceeded.or(limits.first());
     named.map_or(Reason::NodeLimit, |(name, left, least)| Reason::Limit {
         name: (*name).to_owned(),

@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Whether the dearer option is kept beside the cheaper one.
+    /// Whether the more expensive option is kept beside the cheaper one.
     fn stays(cheaper: LaunchOption, dearer: LaunchOption) -> bool {
         undominated(vec![dearer, cheaper]).len() == 2
     }

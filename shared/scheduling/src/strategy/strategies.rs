@@ -13,7 +13,7 @@ pub(crate) struct Strategy {
     pub(crate) hosts: HostPreferences,
     pub(crate) peers: AffinityStart,
     pub(crate) queue: QueueOrder,
-    /// Preferences that are ignored, whatever honouring them would cost.
+    /// Preferences that are ignored, regardless of the cost of honoring them.
     pub(crate) ignored: IgnoredPreferences,
     /// Most zones that preferred spreads extend over, those with the cheapest nodes; `None` for every zone on offer.
     pub(crate) zones_max: Option<usize>,
@@ -39,7 +39,7 @@ pub(crate) enum AffinityStart {
     Together,
 }
 
-/// Whether preferred spread and anti-affinity over hosts are honoured: each pod may need its own node.
+/// Whether preferred spread and anti-affinity over hosts are honored: each pod may need its own node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HostPreferences {
     #[default]
@@ -50,10 +50,10 @@ pub(crate) enum HostPreferences {
 /// Domains that count for spread constraints besides those of existing nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SpreadDomains {
-    /// As `OfferedDomains` of the request for preferred constraints, as upstream for required ones.
+    /// Preferred constraints follow `OfferedDomains` of the request; required ones behave as upstream.
     #[default]
     RequestedIfPreferred,
-    /// As upstream: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
+    /// Upstream behavior: a pod drops a preferred constraint if a domain without offerings would have to be filled first.
     Named,
     /// As `OfferedDomains` of the request for preferred and required constraints.
     Requested,

@@ -1,6 +1,6 @@
 //! Drops preferences that cost more than they are worth.
 //!
-//! First all preferences are ignored; then each group is honoured again, the heaviest first, if it costs no more than it is
+//! First all preferences are ignored; then each group is honored again, the heaviest first, if it costs no more than it is
 //! worth. Preferred spreads over zones may also extend over some of the zones, the cheapest ones.
 
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ pub(super) fn weigh(
     };
     let worth = match input.options.effort {
         Effort::Best => worth_of(weight, input),
-        // Pods that are moved may go without their preferences already, so any cost may be too much.
+        // The preferences of moved pods may be unmet already, so any cost may be too high.
         Effort::First => 0,
     };
     if !may_be_overpaid(&asking, input, worth) {
@@ -84,7 +84,7 @@ pub(super) fn weigh(
     if !best.is_better_than(&asking) {
         (best, ignored) = (asking, IgnoredPreferences::NONE);
     }
-    // Moved pods keep to the zones of the nodes that are there.
+    // Moved pods stay in the zones of existing nodes.
     if input.options.effort == Effort::Best
         && let Some(weight) = preferences.zone_spread_weight()
     {
@@ -139,7 +139,7 @@ fn allows_zone(requirements: &Requirements, zone: &str) -> bool {
 }
 
 /// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
-/// by chance, count as honoured.
+/// by chance, count as honored.
 fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(result);
