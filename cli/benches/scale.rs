@@ -1,9 +1,9 @@
-//! Cost of turns as clusters grow: every lane over the wire, in a process of its own, at 500, 2,000 and 5,000 nodes.
+//! Cost of turns as clusters grow: every lane over the wire, in a separate process, at 500, 2,000 and 5,000 nodes.
 //!
 //!     cargo bench -p whittle --bench scale -- [NODES | FILE]…
 //!
 //! A file has lines that other measurements printed, which are printed again; one that ends with "missed" counts as that.
-//! The API server is a process of its own, too, in which nothing acts, and holds objects of the size that real ones have;
+//! The API server is a separate process, too, in which nothing acts, and holds objects of the size that real ones have;
 //! EC2 and the ledger are in memory. The last line says which goals were missed, and the exit status follows.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]
 

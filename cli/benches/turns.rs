@@ -2,7 +2,7 @@
 //!
 //!     cargo bench -p whittle --bench turns -- [NODES] [PODS]
 //!
-//! The API server is a process of its own, reached over TLS, so that times and memory are those of the turns alone; EC2 and
+//! The API server is a separate process, reached over TLS, so that times and memory are those of the turns alone; EC2 and
 //! the ledger are in memory. Real turns create the cluster first: one provisions for all pods. The bench is in this crate
 //! because the command line is where turns and the simulated cluster meet without an AWS SDK.
 #![expect(clippy::print_stdout, reason = "printing is what a measurement is for")]

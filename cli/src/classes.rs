@@ -41,7 +41,7 @@ pub(crate) fn without_other_providers(objects: &mut Vec<Object>) -> Vec<String> 
     notes
 }
 
-/// Who provides nodes for a nodeClassRef that is not to an EC2NodeClass, or the reference that was probably meant.
+/// Provider of nodes for a nodeClassRef to another kind than EC2NodeClass, or the reference that was probably meant.
 fn owner_of_class(reference: &NodeClassReference) -> String {
     const KIND: &str = "EC2NodeClass";
     let whose = match reference.group.as_str() {

@@ -1,4 +1,4 @@
-//! Exit codes of the program. Scripts depend on them: they change as docs/versioning.md says.
+//! Exit codes of the program. Scripts depend on them, so changes follow docs/versioning.md.
 
 use std::{fmt::Write as _, io::Write as _, process::ExitCode};
 

@@ -42,7 +42,7 @@ pub(crate) fn profile() -> Option<String> {
     profile.filter(|profile| !profile.is_empty())
 }
 
-/// What to do about an error of AWS, by the codes of services and the messages of the SDK's credential providers.
+/// Remedy for an error of AWS, by the codes of services and the messages of the SDK's credential providers.
 fn remedy(text: &str, profile: Option<&str>) -> Option<String> {
     let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
     let option = profile.map_or_else(String::new, |name| format!(" --profile {name}"));

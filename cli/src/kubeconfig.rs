@@ -13,7 +13,7 @@ pub(crate) struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// This context, or else the current one.
+    /// Selects this context, or the current one without a name.
     pub(crate) fn select(&self, context: Option<&str>) -> ContextSelection {
         ContextSelection {
             file: self.file.clone(),
@@ -21,7 +21,7 @@ impl Kubeconfig {
         }
     }
 
-    /// This context, or else the current one of the named kubeconfig; `None` if neither is named.
+    /// Selects this context, or the current one of the named kubeconfig; `None` if neither is named.
     pub(crate) fn select_named(&self, context: Option<&str>) -> Option<ContextSelection> {
         let is_named = context.is_some() || self.file.is_some();
         is_named.then(|| self.select(context))

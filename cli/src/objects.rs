@@ -122,13 +122,13 @@ fn is_served(served: &Value, path: &str) -> bool {
     })
 }
 
-/// The text at a pointer of an object; empty where there is none.
+/// The text at a pointer of an object; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     let value = object.pointer(pointer).and_then(Value::as_str);
     value.unwrap_or_default()
 }
 
-/// Kind and name, with the namespace where there is one.
+/// Kind and name, with the namespace if there is one.
 pub(crate) fn short_name(object: &Value) -> String {
     let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
     match text(object, "/metadata/namespace") {

@@ -86,7 +86,7 @@ impl TextOutput {
         self.output
     }
 
-    /// The same format, for rows that continue a table.
+    /// Returns the format without headers, for rows that continue a table.
     pub(crate) fn without_headers(&self) -> Self {
         Self {
             no_headers: true,

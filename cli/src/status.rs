@@ -186,7 +186,7 @@ impl LaneStatus {
     }
 }
 
-/// What the housekeeper found and leaves to a person.
+/// Findings of the housekeeper that a person has to resolve.
 #[cfg(any(feature = "aws", test))]
 fn of_sweep(cluster: &str, memory: &SweepMemory, now: Timestamp) -> Vec<String> {
     let mut waiting = Vec::new();

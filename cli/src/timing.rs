@@ -66,7 +66,7 @@ fn cpu_time() -> Duration {
     Duration::ZERO
 }
 
-/// Peak memory of the process; zero where the system does not report it.
+/// Peak memory of the process; zero if the system does not report it.
 fn peak_rss_mib() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

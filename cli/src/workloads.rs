@@ -28,7 +28,7 @@ pub(crate) struct Ownership {
     parents: BTreeMap<Id, Id>,
     /// Claim templates of StatefulSets, with their storage classes.
     claims: BTreeMap<Id, Vec<(String, Option<String>)>>,
-    /// Ordinals of the first pods of StatefulSets, where they are not 0.
+    /// Ordinals of the first pods of StatefulSets, if they are not 0.
     starts: BTreeMap<Id, i32>,
     /// PodDisruptionBudgets without a status.
     new_budgets: BTreeSet<PodKey>,

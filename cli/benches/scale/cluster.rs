@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json};
 /// Instance type of every node.
 pub(crate) const TYPE: &str = "m5.xlarge";
 const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
-/// Of DaemonSets, on every node.
+/// Number of DaemonSet pods on every node.
 const DAEMONS: usize = 2;
 const DEPLOYMENTS: usize = 250;
 const NAMESPACES: usize = 50;
 /// Images that a kubelet lists, as nodes that have run for a while have.
 const IMAGES: usize = 20;
-/// How long everything has been as it is.
+/// Age of all objects.
 const AGE: SignedDuration = SignedDuration::from_hours(30);
 
 /// Fills a world in which nothing acts: every node holds as many pods, and none is worth leaving.

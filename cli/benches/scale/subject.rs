@@ -1,4 +1,4 @@
-//! Measured process: the turns of one lane, in a process of their own, like a function.
+//! Measured process: the turns of one lane, in a separate process, like a function.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use turns::{Outcome, Report};
 
 use crate::support::{self, CLUSTER, access, forget_peak, memory};
 
-/// How the API server of a measurement is reached: the variable a subject finds that in.
+/// Environment variable with the address of the API server of a measurement.
 pub(crate) const ANNOUNCED: &str = "WHITTLE_BENCH_SERVER";
 /// The file of the view that the subject's relay has published; without it, there is none.
 pub(crate) const VIEW: &str = "WHITTLE_BENCH_VIEW";
@@ -31,11 +31,11 @@ pub(crate) struct Measured {
     pub(crate) warm: u64,
     /// 99th percentile of their durations, in milliseconds.
     pub(crate) warm_p99: u64,
-    /// From the beginning of the first turn to its first CreateFleet call.
+    /// Time from the start of the first turn to its first CreateFleet call.
     pub(crate) fleet: Option<u64>,
     /// Total time from the start of each turn to its commit, which precedes launching.
     pub(crate) planned: u64,
-    /// Of all turns, in MiB.
+    /// Peak memory of all turns, in MiB.
     pub(crate) peak: u64,
     /// Of the first turn, and of the last.
     pub(crate) cold_traffic: (u64, u64),
@@ -160,9 +160,9 @@ pub(crate) async fn publish(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// When a plan was committed last.
+/// Time of the last committed plan.
 static COMMITTED: Mutex<Option<Instant>> = Mutex::new(None);
-/// When CreateFleet was called first.
+/// Time of the first CreateFleet call.
 static FLEET: OnceLock<Instant> = OnceLock::new();
 
 struct Subject {

@@ -13,9 +13,9 @@ pub(crate) struct Goals {
     launch_by_view: u64,
     launch_by_lists: u64,
     lifecycle: u64,
-    /// Until 15,000 pods that came at once are all planned.
+    /// Time until 15,000 pods that became pending at once are all planned.
     flood: u64,
-    /// In MiB, of any function but the one that looks for disruptions.
+    /// Memory in MiB, of any function except disruption.
     memory: u64,
     disruption_memory: u64,
     server_memory: u64,

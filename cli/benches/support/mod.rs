@@ -1,4 +1,4 @@
-//! Setup shared by the measurements of turns: an API server in a process of its own, and all other services in memory.
+//! Setup shared by the measurements of turns: an API server in a separate process, and all other services in memory.
 
 use std::{
     io::{BufRead, BufReader, Read},

@@ -78,7 +78,7 @@ pub(crate) fn of_target(what: &PauseTarget, now: Timestamp) -> Result<Vec<Listed
         let (ledger, _) = super::memory_of(&what.stack.name).await?;
         let of = known(&ledger, what).await?;
         let pauses = match &of {
-            // Those of the account, too.
+            // The row has the pauses of the account, too.
             Some(cluster) => ledger.meta(cluster).await?.map(|meta| meta.pauses),
             None => Some(ledger.pauses(None).await?),
         };

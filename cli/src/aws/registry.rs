@@ -192,7 +192,7 @@ async fn queues(
     queues_of(account, &number, entry, stack)
 }
 
-/// As [`queues`], for an account whose number is known.
+/// Returns [`queues`] for an account whose number is known.
 pub(super) fn queues_of(
     account: &Account,
     number: &str,

@@ -73,7 +73,7 @@ pub(crate) fn change(set: &Set) -> Result<Exit> {
     })
 }
 
-/// Asks the user. Without a terminal nobody can answer, which is an error.
+/// Prompts the user for confirmation; an error without a terminal.
 fn confirmed(out: &mut impl Write) -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("nothing was changed: --yes confirms where there is no terminal");

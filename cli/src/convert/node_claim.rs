@@ -30,7 +30,7 @@ pub(super) fn convert(edit: &mut Edit, options: &Options) {
     }
 }
 
-/// Sets `expireAfter` as the NodeClaim's NodePool has it, where that is among the documents, else to v1's default.
+/// Sets `expireAfter` as the NodeClaim's NodePool has it, if that is among the documents, else to v1's default.
 pub(super) fn expiry(edits: &mut [Edit]) {
     let lives: Vec<(String, Value)> = edits
         .iter()

@@ -105,7 +105,7 @@ fn filled(object: &Value, field: &str) -> Option<Value> {
     (!is_empty).then(|| value.clone())
 }
 
-/// Refuses what v1alpha5 itself did not allow: it has no meaning that could be preserved.
+/// Refuses values that v1alpha5 itself did not allow: they have no meaning that could be preserved.
 fn refuse_what_was_invalid(edit: &mut Edit) {
     let mut seen = BTreeSet::new();
     let mut twice = Vec::new();

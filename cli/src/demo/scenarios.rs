@@ -71,7 +71,7 @@ pub(super) async fn kubectl(world: &World, arguments: &[&str], input: &str) -> S
 }
 
 #[tokio::test]
-async fn inflate_grows_shows_its_nodes_and_shrinks_to_nothing() {
+async fn inflate_scales_up_shows_its_nodes_and_scales_to_zero() {
     let world = world().await;
     let mut story = story(&world);
     let manifests = INFLATE.replace("replicas: 10", "replicas: 0");
@@ -122,7 +122,7 @@ async fn inflate_grows_shows_its_nodes_and_shrinks_to_nothing() {
     world.stop().await;
 }
 
-/// Three pods on nodes of their own under a budget that lets one go.
+/// Three pods on separate nodes under a budget that allows one disruption.
 #[tokio::test]
 async fn upgraded_control_plane_replaces_nodes_one_by_one_under_the_budget() {
     let world = world().await;

@@ -21,7 +21,7 @@ pub(super) fn object_name(name: &str) -> String {
     short.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// The common prefix of two names, up to a separator; the first name where there is none.
+/// The common prefix of two names, up to a separator; the first name if there is none.
 pub(super) fn common_prefix(first: &str, second: &str) -> String {
     let shared = first
         .bytes()

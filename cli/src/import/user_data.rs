@@ -11,7 +11,7 @@ const USER_DATA_MAX: usize = 16_384;
 /// Folder of the files by which eksctl configures kubelets, and of its scripts that start them.
 const OF_EKSCTL: &str = "/eksctl/";
 
-/// Detects the family of an image that is named by id, and moves settings for nodes from user data into fields: a call of the bootstrap
+/// Detects the family of an image that is named by id, and moves settings of nodes from user data into fields: a call of the bootstrap
 /// script would run twice, and labels and taints that NodePools do not know would keep pods off their nodes.
 pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
     let is_archive = mime::is_archive(text);

@@ -306,7 +306,7 @@ fn values_step(path: &str, file: ValuesFile) -> Step {
     }
 }
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     not(feature = "aws"),

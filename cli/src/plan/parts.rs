@@ -13,7 +13,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Parts for a node of this NodePool; `None` where the price is unknown.
+    /// Parts for a node of this NodePool; `None` if the price is unknown.
     pub(super) fn of(
         price: NanosPerHour,
         pool: &NodePoolName,

@@ -10,7 +10,7 @@ use model::{
 
 use super::{counted, listed, parts::Parts};
 
-/// Renders a plan, after the `fixed` nodes of static NodePools; with price parts where the snapshot is given.
+/// Renders a plan, after the `fixed` nodes of static NodePools; with price parts if the snapshot is given.
 pub(super) fn of(
     plan: &Plan,
     fixed: &Plan,

@@ -240,7 +240,7 @@ pub(super) fn node_class<'de, D: Deserializer<'de>>(
     class.ok_or_else(|| D::Error::custom("nodeClass is null"))
 }
 
-/// As [`node_class`], for cases that may have none.
+/// Deserializes a [`node_class`], or `None` for cases without one.
 pub(super) fn node_class_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<EC2NodeClass>, D::Error> {

@@ -21,7 +21,7 @@ pub(in crate::demo) enum Line {
 }
 
 impl Line {
-    /// Whether the bars already show what the line says.
+    /// Whether the bars already show the content of the line.
     pub(super) fn is_shown_by_bars(&self) -> bool {
         matches!(self, Self::Pods(..))
     }

@@ -33,7 +33,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("State", "title"),
 ];
 
-/// Remedy for a template that says the same of every node.
+/// Remedy for a template without a field that differs between nodes.
 pub(super) const NO_FIELD: &str =
     "expected at least one field, such as {{ .Description }}, and no other word in single braces";
 

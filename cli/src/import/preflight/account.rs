@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct Account {
     /// Zones by subnet.
     zones: BTreeMap<String, String>,
-    /// ARNs with an access entry; `None` where the list is not given.
+    /// ARNs with an access entry; `None` if the list is not given.
     entries: Option<BTreeSet<String>>,
     /// Quotas by code.
     quotas: BTreeMap<String, f64>,

@@ -229,7 +229,7 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
-    /// Skips the parentheses after a function's name; returns whether they are there.
+    /// Skips the parentheses after a function's name; returns whether there are any.
     fn skip_parentheses(&mut self) -> bool {
         let texts = [self.at, self.at + 1].map(|at| self.tokens.get(at).map(|token| token.text));
         let is_there = texts == [Some("("), Some(")")];
@@ -326,7 +326,7 @@ fn is_redirection(token: Token<'_>) -> bool {
     !token.is_word && token.text.contains(['<', '>'])
 }
 
-/// Whether a command may end the script. A script that ends with an error makes no node, so what follows it matters to none.
+/// Whether a command may end the script. An instance whose script ends with an error does not join, so later commands have no effect.
 fn may_end(words: &[&str], list: Option<&Context>) -> bool {
     match words {
         ["exit"] => list != Some(&Context::AfterList("||")),
