@@ -4,7 +4,7 @@
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench soak -- 24
 //!
 //! Each hour workloads grow and shrink, a spot instance is interrupted, an instance fails and a user deletes a
-//! NodeClaim; the rest of the hour is quiet. After each hour the bench counts rows that stay for ever, rows that
+//! NodeClaim; the rest of the hour is quiet. After each hour the bench counts rows that stay forever, rows that
 //! DynamoDB removes in time, and the memory of this process: allocated heap, and resident memory, by which a function's
 //! memory size is chosen. Exits with 1 if anything but expiring rows has grown, or if a message was not acknowledged.
 #![expect(

@@ -1,4 +1,4 @@
-//! Permissions of the template's roles: an evaluator that honours resources and conditions judges every call of
+//! Permissions of the template's roles: an evaluator that honors resources and conditions judges every call of
 //! `permissions/calls.yaml`, and no condition can be dropped without allowing one of the forbidden calls.
 #![expect(
     clippy::unwrap_used,

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const REQUESTS_AT_ONCE: usize = 16;
 /// Upper bound on the wait for an answer. A request that gets none must not silence all kubelets.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the start of an instance to its Node, and from there to Ready.
+/// Time from the start of an instance to its Node, and from there to Ready.
 const BOOT: Duration = Duration::from_secs(1);
 const READY_AFTER: Duration = Duration::from_secs(1);
 const HEARTBEAT: Duration = Duration::from_secs(10);

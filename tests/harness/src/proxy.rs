@@ -69,7 +69,7 @@ struct ProxyState {
     faults_injected: AtomicUsize,
 }
 
-/// Fault schedule: every `every`-th request of a named caller meets the next fault, in turn.
+/// Fault schedule: every `every`-th request of a named caller gets the next fault, round-robin.
 #[derive(Debug, Default)]
 struct ProxyFaultSchedule {
     every: usize,
@@ -119,7 +119,7 @@ impl Proxy {
         set.unwrap_or_else(|_| panic!("the proxy has an upstream already"));
     }
 
-    /// From now on every `every`-th request of a named caller meets the next of these faults, in turn.
+    /// From now on every `every`-th request of a named caller gets the next of these faults, round-robin.
     pub fn inject_faults(&self, every: usize, faults: &[ProxyFault]) {
         *lock(&self.state.faults) = ProxyFaultSchedule {
             every,

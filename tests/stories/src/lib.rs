@@ -48,7 +48,7 @@ pub struct Rig {
     pub publishing: Option<Publishing>,
     /// Number of pods that each turn postponed, for turns that postponed any.
     pub postponed: Vec<usize>,
-    /// Number of nodes that each disruption evaluation left to the next, for those that left any.
+    /// Number of nodes that each disruption evaluation left to the next, for evaluations that left any.
     pub unconsidered: Vec<usize>,
     turn: u64,
     seconds: i64,

@@ -1,4 +1,4 @@
-//! End-to-end behaviour over many turns in virtual time.
+//! End-to-end behavior over many turns in virtual time.
 
 use fakes::Fault;
 use model::{CapacityType, experience::ZonalShift, ledger::IntentState};

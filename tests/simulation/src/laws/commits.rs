@@ -57,8 +57,8 @@ impl Laws {
         let pods: Vec<_> = launches.iter().flat_map(|launch| &launch.pods).collect();
         // A command's replacements may also serve pending pods; either launch may serve them.
         if wins && lane == Lane::Provisioner {
-            // Later pods may take the place of an expected one, by the plan or by scheduling, so that it has to be placed again.
-            // A new packing is not a forgotten launch.
+            // Later pods may use the capacity planned for an expected pod, by the plan or by scheduling; that pod is then planned
+            // again, which is no violation.
             let is_given_away = |intent: &&Intent| {
                 let own = &intent.launch.pods;
                 let mut expected = commit.plan.nominations.iter();

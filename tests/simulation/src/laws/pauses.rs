@@ -31,7 +31,7 @@ const LEVELS: [PauseLevel; 2] = [PauseLevel::Voluntary, PauseLevel::All];
 /// Pauses and shadow modes, with their starts.
 #[derive(Default)]
 pub(super) struct ActivePauses {
-    /// By level and NodePool; `None` for the whole cluster.
+    /// Start of pauses by level and NodePool; `None` for the whole cluster.
     since: BTreeMap<(PauseLevel, Option<NodePoolName>), Timestamp>,
     /// Last time at which a pause was active.
     paused_at: Option<Timestamp>,

@@ -40,7 +40,7 @@ impl Laws {
         }
     }
 
-    /// Checks that due work is done without further wakes.
+    /// Checks that turns finish due work within the time limits, without further wakes.
     pub(super) fn time_limits(&mut self, world: &World) {
         let now = world.now;
         let acts = |least| {

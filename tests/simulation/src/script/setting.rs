@@ -55,7 +55,7 @@ pub struct PoolSetting {
     pub spot: bool,
     pub consolidate_after: &'static str,
     pub budgets: Vec<BudgetSetting>,
-    /// In cores.
+    /// CPU limit of the NodePool, in cores.
     pub limit: Option<i64>,
     pub termination_grace_period: Option<&'static str>,
     pub expire_after: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! An idle cluster costs next to nothing, measured by the calls.
+//! Number of calls for an idle cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
