@@ -202,10 +202,10 @@ pub mod annotation {
     pub const REGISTRATIONS: &str = "whittle.sh/registrations";
     /// On a NodePool: `shadow` only records decisions for it; `active` is the default.
     pub const MODE: &str = "whittle.sh/mode";
-    /// On a NodePool: response to rebalance recommendations for its nodes: `ignore` (Karpenter's behaviour, and the
+    /// On a NodePool: response to rebalance recommendations for its nodes: `ignore` (Karpenter's behavior, and the
     /// default), `replace`, `drain` or `cordon`.
     pub const REBALANCE: &str = "whittle.sh/rebalance";
-    /// On a NodePool: response to interruptions of its nodes: `drain` (Karpenter's behaviour, and the default) or
+    /// On a NodePool: response to interruptions of its nodes: `drain` (Karpenter's behavior, and the default) or
     /// `cordon`.
     pub const INTERRUPTION: &str = "whittle.sh/interruption";
     /// On a NodePool: time within which the savings of a consolidation must pay for it; `24h` by default.

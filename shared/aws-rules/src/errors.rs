@@ -257,7 +257,7 @@ const REASONS: [(&str, &str, &str); 14] = [
     ),
 ];
 
-/// The field of an EC2NodeClass that EC2's error text, `code: message`, is about; `None` where the text does not make it certain.
+/// The field of an EC2NodeClass that EC2's error text, `code: message`, is about; `None` if the text does not make it certain.
 pub fn field(text: &str) -> Option<&'static str> {
     const FIELDS: [(&str, &str); 13] = [
         (

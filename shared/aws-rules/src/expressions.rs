@@ -86,7 +86,7 @@ impl Expressions {
         }
     }
 
-    /// Evaluates the settings for one instance type. `default_pods` is how many pods the type runs where the settings do not say.
+    /// Evaluates the settings for one instance type. `default_pods` is the number of pods of the type if the settings do not set it.
     pub(crate) fn resolve(&self, info: &InstanceTypeInfo, default_pods: i64) -> Resolved {
         let mut settings = self.settings.clone();
         let mut max_pods = Ok(());
@@ -189,7 +189,7 @@ impl Expressions {
 }
 
 /// The settings as they are passed to a node: an entry that is an expression has the value resolved for its instance type, or is left out
-/// where there is none.
+/// if there is none.
 pub(crate) fn as_resolved(
     mut settings: KubeletSettings,
     resolved: Option<&Overhead>,

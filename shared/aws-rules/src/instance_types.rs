@@ -116,7 +116,7 @@ fn instance_type(
     })
 }
 
-/// How many pods a type runs where the kubelet's settings do not say.
+/// Number of pods of a type if the kubelet's settings do not set it.
 pub(crate) fn default_pods(
     info: &InstanceTypeInfo,
     family: Family,

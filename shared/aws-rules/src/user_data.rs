@@ -33,7 +33,7 @@ pub struct UserDataInput<'a> {
     pub taints: &'a [Taint],
     pub startup_taints: &'a [Taint],
     pub capacity_type: &'a str,
-    /// Number of pods that the instance type runs where the NodeClass does not say.
+    /// Number of pods of the instance type if the NodeClass does not set it.
     pub max_pods: i64,
     /// Values of the kubelet's expressions; without them, entries that are expressions are left out.
     pub resolved: Option<&'a Overhead>,

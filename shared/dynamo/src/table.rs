@@ -285,7 +285,7 @@ impl Table for DynamoTable {
     }
 }
 
-/// The outcome of a transaction that was cancelled with these codes, one per row; `None` where no code is known. A failed condition takes
+/// The outcome of a transaction that was cancelled with these codes, one per row; `None` if no code is known. A failed condition takes
 /// precedence, then errors that a retry cannot help, then errors that it may help.
 fn of_cancellation(
     codes: &[&str],

@@ -37,12 +37,12 @@ pub struct EksCluster {
     pub version: String,
     /// Subnets of the control plane's network interfaces.
     pub subnets: Vec<String>,
-    /// The security group that EKS creates for the cluster; empty where EKS returns none.
+    /// The security group that EKS creates for the cluster; empty if EKS returns none.
     pub security_group: String,
     pub public_endpoint: bool,
     /// CIDRs from which the public endpoint accepts connections.
     pub public_cidrs: Vec<String>,
-    /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty where EKS returns none.
+    /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`; empty if EKS returns none.
     pub authentication_mode: String,
 }
 

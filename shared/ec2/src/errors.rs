@@ -80,7 +80,7 @@ pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudE
     }
 }
 
-/// The service's error code, where there is one.
+/// The service's error code, if there is one.
 pub(crate) fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> Option<&str> {
     error.as_service_error().and_then(|service| service.code())
 }

@@ -22,7 +22,7 @@ pub struct AccessEntry {
 }
 
 impl Account {
-    /// Lists the access entries; empty where the cluster uses the ConfigMap aws-auth only.
+    /// Lists the access entries; empty if the cluster uses the ConfigMap aws-auth only.
     pub async fn access_entries(
         &self,
         cluster: &ClusterName,

@@ -59,8 +59,8 @@ impl Account {
         })
     }
 
-    /// Replaces a cluster's entry if it still equals `from`. Parameter Store has no conditional writes: if somebody else writes between
-    /// the read and the write, the parameter's version shows it, and the result is an error after the write.
+    /// Replaces a cluster's entry if it still equals `from`. Parameter Store has no conditional writes: if another writer changes it
+    /// between the read and the write, the parameter's version shows it, and the result is an error after the write.
     pub async fn replace_entry(
         &self,
         cluster: &ClusterName,

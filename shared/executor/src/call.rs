@@ -28,7 +28,7 @@ pub(crate) struct Group {
     pub(crate) request: FleetRequest,
     pub(crate) attempt: u32,
     pub(crate) members: Vec<Member>,
-    /// The only member's instance, where it needs none launched.
+    /// The only member's instance, if it needs none launched.
     pub(crate) existing: Option<Instance>,
 }
 

@@ -31,8 +31,8 @@ pub enum ProposalOutcome {
 const TRIES_MAX: u32 = 5;
 
 impl DisruptionOrder {
-    /// Whether a part of the plan may be committed: empty nodes go one by one; everything else is planned together and goes as
-    /// a whole or not at all.
+    /// Whether a part of the plan may be committed: empty nodes are removed one by one; everything else is planned together and is
+    /// committed completely or not at all.
     pub(crate) fn is_divisible(&self) -> bool {
         self.choice.method == Method::Emptiness
     }
@@ -58,7 +58,7 @@ impl PlanSize {
 
 impl Executor<'_> {
     /// Records a proposal to be validated at the time that the order's choice names, made from generation `base`. It moves the
-    /// generation as any commit does, so that of two turns that propose at once the second one sees the first.
+    /// generation as any commit does, so that of two turns that propose concurrently the second one detects the first.
     pub async fn propose(
         &self,
         order: &DisruptionOrder,

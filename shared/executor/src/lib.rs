@@ -114,7 +114,7 @@ pub enum LaunchError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LackingOffering {
     pub zone: String,
-    /// Empty where the zone is none of the catalog's.
+    /// Empty if the zone is none of the catalog's.
     pub zone_id: String,
     pub capacity_type: CapacityType,
     /// EC2's error code.

@@ -191,7 +191,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Ends a launch without an instance: the intent first, so that the NodeClaim may go (docs/protocol.md#a5), then the NodeClaim.
+    /// Ends a launch without an instance: the intent first, so that the NodeClaim may be removed (docs/protocol.md#a5), then the NodeClaim.
     pub(crate) async fn fail(
         &self,
         member: &Member,

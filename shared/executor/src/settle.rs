@@ -144,8 +144,8 @@ impl Executor<'_> {
     }
 
     /// Assigns instances to members (docs/protocol.md#a4) and shows them on their NodeClaims; returns the members that got
-    /// none. A member whose instance is not listed yet stays as it is, whatever happens to the call; the launch of a member
-    /// whose instance died is over, because its records name that instance for good.
+    /// none. A member whose instance is not listed yet does not change, regardless of the call; the launch of a member
+    /// whose instance died is over, because its records name that instance permanently.
     pub(crate) async fn assign_and_show(
         &self,
         call: &Call,

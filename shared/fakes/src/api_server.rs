@@ -68,7 +68,7 @@ pub struct ApiServer {
     pub joins_once: bool,
     /// Pods whose kubelet never reports that they have ended.
     pub stuck: BTreeSet<PodKey>,
-    /// How far the API server's clock is ahead of all other clocks.
+    /// Lead of the API server's clock over all other clocks.
     pub clock_ahead: SignedDuration,
     /// Names of all NodeClaims ever created, to find names that were used twice.
     pub created: Vec<NodeClaimName>,

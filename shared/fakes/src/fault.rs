@@ -19,7 +19,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub id: u64,
-    /// How far the process's clock is ahead of the world's.
+    /// Lead of the process's clock over the world's.
     pub skew: SignedDuration,
 }
 
@@ -38,7 +38,7 @@ pub trait FaultSchedule: Send {
 /// Outcome of one port call; by default it is answered immediately and succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOutcome {
-    /// How often the call yields to other tasks before it starts.
+    /// Number of times that the call yields to other tasks before it starts.
     pub yields: u64,
     /// Time until the call takes effect.
     pub delay: SignedDuration,

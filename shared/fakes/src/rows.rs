@@ -67,7 +67,7 @@ pub struct AccountRows {
     pub owners: BTreeMap<InstanceId, InstanceOwner>,
     pub unavailable: BTreeMap<OfferingKey, UnavailableOffering>,
     pub full_subnets: BTreeMap<String, FullSubnet>,
-    /// By instance type and image.
+    /// Measured memory by instance type and image.
     pub memory: BTreeMap<(String, String), MeasuredMemory>,
     pub not_ours: BTreeMap<InstanceId, Timestamp>,
     pub buckets: BTreeMap<Api, TokenBucket>,
@@ -90,7 +90,7 @@ pub struct ClusterRows {
     pub claims: BTreeMap<NodeClaimName, ClaimRow>,
     pub commands: BTreeMap<String, Command>,
     pub notices: BTreeMap<(InstanceId, String), Notice>,
-    /// By ID; the flag says whether the notification was sent.
+    /// Notifications by ID; the flag is set once the notification was sent.
     pub notifications: BTreeMap<String, (Notification, bool)>,
     pub nominated: BTreeMap<Expected, Timestamp>,
     pub said: BTreeMap<String, Timestamp>,
@@ -98,7 +98,7 @@ pub struct ClusterRows {
     pub shifts: Vec<ZonalShift>,
     /// Generations that a test adds; those of turns are not shown.
     pub records: Vec<Record>,
-    /// By start and ID of the turn, and lane; not stored in the table.
+    /// Journal by start and ID of the turn, and lane; not stored in the table.
     pub journal: BTreeMap<(Timestamp, TurnId, Lane), JournalEntry>,
 }
 

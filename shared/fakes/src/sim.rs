@@ -430,7 +430,7 @@ impl World {
         Some(self.faults.remove(index).1)
     }
 
-    /// How often a call yields to others: a xorshift sequence, so that a seed determines the interleaving.
+    /// Number of times that a call yields to others: a xorshift sequence, so that a seed determines the interleaving.
     fn next_pause(&mut self) -> u64 {
         if self.interleaving == 0 {
             return 0;

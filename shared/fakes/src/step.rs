@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct Settled {
     /// [`World::changes`] at that time.
     changes: u64,
-    /// When something is due next.
+    /// Next due time of any component.
     until: Timestamp,
     /// Kubelets checked in each second.
     kubelets_checked: u64,

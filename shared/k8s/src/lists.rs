@@ -17,7 +17,7 @@ use crate::{
 pub(crate) const PAGE: usize = 500;
 /// Size in bytes below which decoding takes no longer than handing the page to another thread.
 const SMALL_PAGE_BYTES: usize = 64 << 10;
-/// Upper bound on pages, more than any supported cluster fills: a server that continues for ever is an error.
+/// Upper bound on pages, more than any supported cluster fills: a server that continues forever is an error.
 const PAGES_MAX: usize = 1_000;
 /// Upper bound on the bytes of all pages of one list: 150,000 pods, the most that Kubernetes supports, are about 600 MiB, and
 /// 5,000 nodes 100 MiB.

@@ -488,7 +488,7 @@ async fn generation(table: &Store, cluster: &ClusterName) -> Result<u64, LedgerE
     Ok(generation.unwrap_or(0))
 }
 
-/// Moves the generation whatever the mode is: unfenced acts are not choices.
+/// Increments the generation in any mode: unfenced acts are not voluntary.
 fn advance_generation(cluster: &ClusterName, base: u64) -> Write {
     Write::update(&Key::meta(cluster), "SET #generation = :next")
         .when("attribute_not_exists(#generation) OR #generation = :base")

@@ -1,4 +1,4 @@
-//! Observations of EC2's behaviour: rows of the account, except for zonal shifts, which belong to one cluster.
+//! Observations of EC2's behavior: rows of the account, except for zonal shifts, which belong to one cluster.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{

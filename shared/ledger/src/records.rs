@@ -37,7 +37,7 @@ pub enum ClusterRecord {
     Claim(NodeClaimName, ClaimRow),
     Command(Command),
     Notice(Notice),
-    /// The flag says whether it was sent, or given up.
+    /// The flag is set once it was sent, or given up.
     Notification(Notification, bool),
     Nomination(Expected, Timestamp),
     OnceMarker(String, Timestamp),

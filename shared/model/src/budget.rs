@@ -33,7 +33,7 @@ pub struct TokenBucket {
     /// Tokens at the time `at`, in thousandths of a call.
     millitokens: i64,
     at: Timestamp,
-    /// How often the refill rate has been halved, because callers outside Whittle use the account's limit too.
+    /// Number of times that the refill rate has been halved, because callers outside Whittle use the account's limit too.
     shrunk: u32,
     shrunk_at: Option<Timestamp>,
 }

@@ -40,7 +40,7 @@ impl Sum for NanosPerHour {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceType {
     pub name: String,
-    /// One entry for every well-known label; `DoesNotExist` where the type has none.
+    /// One entry for every well-known label; `DoesNotExist` if the type has none.
     pub requirements: Requirements,
     pub capacity: Resources,
     pub overhead: Overhead,
@@ -67,7 +67,7 @@ pub struct Overhead {
 pub struct Offering {
     pub capacity_type: CapacityType,
     pub zone: String,
-    /// The account-independent zone name, such as `use1-az1`; empty where the provider has none.
+    /// The account-independent zone name, such as `use1-az1`; empty if the provider has none.
     pub zone_id: String,
     pub price: NanosPerHour,
     pub available: bool,

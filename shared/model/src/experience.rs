@@ -37,7 +37,7 @@ pub struct FullSubnet {
 }
 
 impl FullSubnet {
-    /// Same duration as Karpenter's (docs/spec/aws.md#unavailable-offerings).
+    /// Time to live, equal to Karpenter's (docs/spec/aws.md#unavailable-offerings).
     const TTL: SignedDuration = SignedDuration::from_mins(3);
 
     pub fn at(subnet: &str, now: Timestamp) -> Self {

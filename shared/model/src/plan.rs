@@ -137,7 +137,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Same bound as Karpenter's: more types would not fit a CreateFleet request (docs/spec/scheduling.md#truncation).
+    /// Karpenter's bound: more types would not fit a CreateFleet request (docs/spec/scheduling.md#truncation).
     pub const INSTANCE_TYPES_MAX: usize = 600;
 }
 

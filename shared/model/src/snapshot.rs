@@ -137,7 +137,7 @@ pub struct Settings {
     pub min_values_policy: MinValuesPolicy,
     pub reserved_offering_mode: ReservedOfferingMode,
     pub optimize: Optimize,
-    /// Value in dollars per hour of honouring one preference of one pod, at the weight of 100.
+    /// Value in dollars per hour of honoring one preference of one pod, at the weight of 100.
     #[serde(default = "Settings::preference_worth")]
     pub preference_worth: NanosPerHour,
     /// Cost of each node besides its instance and its volumes, unless its NodePool overrides it.

@@ -11,7 +11,7 @@ use crate::{Lane, ids::ClusterName, ledger::RelayCounter};
 /// is never believed without the digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewPointer {
-    /// Identifies the relay's process; versions start anew in each.
+    /// Identifies the relay's process; each process counts versions from the beginning.
     pub epoch: String,
     pub version: u64,
     /// The version that is a full state. The versions after it, up to `version`, contain changes only.

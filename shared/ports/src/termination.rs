@@ -33,7 +33,7 @@ pub struct TerminationRefusal {
 }
 
 impl TerminationRefusal {
-    /// How the user can let the instance terminate.
+    /// Action of the user that makes the instance terminable.
     pub fn remedy(&self) -> &'static str {
         match self.code.as_str() {
             "OperationNotPermitted" => {

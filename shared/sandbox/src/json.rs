@@ -11,7 +11,7 @@ pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
         .unwrap_or(NULL)
 }
 
-/// String at a path; empty where there is none.
+/// String at a path; empty if there is none.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     at(value, path).as_str().unwrap_or_default()
 }
@@ -24,7 +24,7 @@ pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
     at(value, path).as_bool().unwrap_or(false)
 }
 
-/// Elements of the array at a path; empty where there is none.
+/// Elements of the array at a path; empty if there is none.
 pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     at(value, path).as_array().map_or(&[], Vec::as_slice)
 }
@@ -95,7 +95,7 @@ pub(crate) fn copy(from: &Value, to: &mut Value, path: &[&str]) {
     }
 }
 
-/// Mutable elements of the array at a path; empty where there is none.
+/// Mutable elements of the array at a path; empty if there is none.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut [Value] {
     path.iter()
         .try_fold(value, |value, field| value.get_mut(field))

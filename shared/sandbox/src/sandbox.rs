@@ -54,7 +54,7 @@ pub struct SandboxOptions {
     pub kubernetes_minor: u32,
 }
 
-/// Newest minor version whose behaviour the server follows.
+/// Newest minor version whose behavior the server follows.
 pub const NEWEST_KUBERNETES: u32 = 37;
 /// Oldest supported minor version.
 pub const OLDEST_KUBERNETES: u32 = 29;

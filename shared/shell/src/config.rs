@@ -15,13 +15,13 @@ pub struct Config {
     pub bucket: String,
     /// Queue URLs of the lanes that receive wakes.
     pub queues: BTreeMap<Lane, String>,
-    /// The role for EC2 writes, assumed with the session tag `cluster`; `None` where the environment has no such role.
+    /// The role for EC2 writes, assumed with the session tag `cluster`; `None` if the environment has no such role.
     pub cluster_role: Option<String>,
     /// Path of the registry entries in Parameter Store.
     pub registry_prefix: String,
     /// Path of the credentials of clusters outside EKS in Parameter Store.
     pub credentials_prefix: String,
-    /// Schema version to write on the ledger's rows, where it differs from this build's.
+    /// Schema version to write on the ledger's rows, if it differs from this build's.
     pub schema: Option<u32>,
     /// The reach of the clusters that the function serves: `public` or `vpc:<id>`.
     pub reach: String,

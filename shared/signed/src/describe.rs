@@ -7,7 +7,7 @@ use ports::with_causes;
 /// Upper bound on the characters of an unparsed answer: enough for the messages of proxies and load balancers.
 const BODY_MAX: usize = 200;
 
-/// Describes an error: the service's code and message; the answer itself, where it does not come from the service; or why there is no
+/// Describes an error: the service's code and message; the answer itself, if it does not come from the service; or why there is no
 /// answer.
 pub fn describe<E>(error: &SdkError<E, HttpResponse>) -> String
 where

@@ -72,8 +72,8 @@ pub async fn send(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// As [`send`], for binary answers. Requests that may be repeated are retried as often as the configuration allows: reads, and writes that
-/// replace a whole object.
+/// Sends a request like [`send`], with a binary answer. Requests that may be repeated are retried as often as the configuration
+/// allows: reads, and writes that replace a whole object.
 pub async fn exchange(
     config: &SdkConfig,
     region: &str,

@@ -187,7 +187,7 @@ pub struct TopologySpreadConstraint {
 }
 
 string_enum! {
-    /// Behaviour if a spread constraint cannot be satisfied.
+    /// Behavior if a spread constraint cannot be satisfied.
     UnsatisfiableAction { DoNotSchedule, ScheduleAnyway }
 }
 

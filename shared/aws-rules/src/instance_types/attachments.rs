@@ -7,7 +7,7 @@ use super::facts::InstanceTypeInfo;
 const INTERFACES: usize = 2;
 
 /// EBS volumes that an instance can attach besides `own`, the volumes it starts with; at least one. `interfaces` is the number of network
-/// interfaces that its launch asks for. `None` where EC2 does not publish the limit.
+/// interfaces that its launch asks for. `None` if EC2 does not publish the limit.
 pub(super) fn limit(info: &InstanceTypeInfo, own: usize, interfaces: usize) -> Option<u32> {
     let most = info.ebs_info.maximum_ebs_attachments?;
     let others = match info.ebs_info.attachment_limit_type.as_deref() {

@@ -79,7 +79,7 @@ pub fn read(body: &str, home: &StackLocation, now: Timestamp) -> Result<QueueMes
     for named in instances.iter().take(INSTANCES_MAX) {
         let instance = match instance(kind, named) {
             Ok(instance) => instance,
-            // AWS Health also names hosts and volumes.
+            // Entities of AWS Health can also be hosts and volumes, which are skipped.
             Err(_) if kind == Kind::ScheduledChange => continue,
             Err(error) => return Err(error),
         };
@@ -152,7 +152,7 @@ const BLOCK_END_DETAIL_TYPES: [&str; 2] = [
     "Capacity Block Expiration Warning",
 ];
 
-/// The end of a capacity block. EC2 announces it forty minutes ahead and names no instance. The end is `None` where its time cannot be
+/// The end of a capacity block. EC2 announces it forty minutes ahead and names no instance. The end is `None` if its time cannot be
 /// parsed; the caller then estimates it.
 fn block_end(event: &Event, now: Timestamp) -> Result<Option<CapacityBlockEnd>, Unreadable> {
     let known = (event.version.as_str(), event.source.as_str());
@@ -270,7 +270,7 @@ struct DeadlineDetail {
     start: String,
 }
 
-/// The time at which the instance ends. `None` where the time cannot be parsed: the drain then respects PodDisruptionBudgets.
+/// The time at which the instance ends. `None` if the time cannot be parsed: the drain then respects PodDisruptionBudgets.
 fn deadline(kind: Kind, event: &Event, at: Timestamp) -> Option<Timestamp> {
     let times: DeadlineDetail = detail(event).unwrap_or_default();
     match kind {

@@ -169,7 +169,7 @@ fn reserved(candidates: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     }
 }
 
-/// The kind of an offering's reservation; `None` where the offering is not reserved.
+/// The kind of an offering's reservation; `None` if the offering is not reserved.
 pub(super) fn kind(offering: &Offering) -> Option<ReservationKind> {
     let says = |key: &str, value: &str| {
         let requirement = offering.requirements.get(key);

@@ -317,7 +317,7 @@ fn template(
     Ok(template)
 }
 
-/// Whether instances can run Nitro Enclaves: as the EC2NodeClass says or, where it does not say, if pods ask for them
+/// Whether instances can run Nitro Enclaves: set by the EC2NodeClass, or else enabled if pods request them
 /// (docs/spec/v1.15.md#enclaves).
 fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRefusal> {
     let is_asked_for = claim.spec.requests.get(resource::ENCLAVES) > 0;

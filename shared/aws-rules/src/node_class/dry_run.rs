@@ -41,25 +41,25 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Passed,
-    /// Launches cannot work. If `stands`, the verdict holds until the NodeClass changes or it expires; otherwise EC2 is asked again at
-    /// once.
+    /// Launches would fail. If `stands`, the verdict holds until the NodeClass changes or it expires; otherwise the dry run is repeated
+    /// immediately.
     Refused {
         reason: &'static str,
         message: String,
         stands: bool,
     },
-    /// EC2 did not judge the launch: ask again at once.
+    /// EC2 gave no verdict on the launch: the dry run is repeated immediately.
     Unanswered {
         message: String,
     },
-    /// EC2 refused for a reason outside the NodeClass: ask again after a while.
+    /// EC2 refused for a reason outside the NodeClass: the dry run is repeated later.
     Failed {
         message: String,
     },
 }
 
 impl Verdict {
-    /// Whether to ask again without any delay.
+    /// Whether the dry run is repeated without delay.
     pub fn asks_again(&self) -> bool {
         match self {
             Self::Unanswered { .. } => true,

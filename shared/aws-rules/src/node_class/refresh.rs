@@ -13,7 +13,7 @@ const SHORT_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 const LONG_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 const VALIDATION_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// Time until a condition's resources are discovered again; `None` where only a change of the NodeClass asks for it. Reservations are
+/// Time until a condition's resources are discovered again; `None` if only a change of the NodeClass asks for it. Reservations are
 /// discovered again when the next of them ends.
 pub fn next_look(
     condition: &str,
@@ -37,7 +37,7 @@ pub fn next_look(
     }
 }
 
-/// Whether a reason stands until the NodeClass itself is changed, so that another discovery cannot help.
+/// Whether only a change of the NodeClass itself can clear the reason, so that another discovery is useless.
 pub fn is_final(reason: &str) -> bool {
     const FINAL: [&str; 9] = [
         "InvalidAMIFamily",

@@ -231,7 +231,7 @@ impl From<SubnetFact> for Subnet {
     }
 }
 
-/// The list for the status, where there is one; an empty list sets the condition to False.
+/// The list for the status, if there is one; an empty list sets the condition to False.
 fn list<T>(
     set: &mut ConditionSet<'_>,
     kind: &str,

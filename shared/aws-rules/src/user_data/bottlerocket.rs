@@ -136,7 +136,7 @@ fn strings(entries: BTreeMap<String, String>) -> Table {
     entries.map(|(key, value)| (key, value.into())).collect()
 }
 
-/// The table under `key`, created where there is none.
+/// The table under `key`, created if there is none.
 fn table<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, UserDataError> {
     let entry = parent
         .entry(key)

@@ -18,7 +18,7 @@ use crate::{
     world::{catalog, cluster, node_class},
 };
 
-/// The conditions of a new NodeClass that are not true, after its dry runs where there are any.
+/// The conditions of a new NodeClass that are not true, after its dry runs if there are any.
 fn shown(spec: &Value, discovered: Discovered, refused: &[(&str, &str, &str)]) -> String {
     let class = node_class(json!({ "spec": spec }));
     let refused: Vec<_> = refused

@@ -108,7 +108,7 @@ impl Account {
         Ok(Discovery::Found(selected))
     }
 
-    /// The image id in a parameter; `None` where the parameter does not exist or contains something else.
+    /// The image id in a parameter; `None` if the parameter does not exist or contains something else.
     async fn image_of_parameter(&self, name: &str) -> Result<Option<String>, CloudError> {
         let answer = self.ssm.get_parameter().name(name).send().await;
         match answer.map_err(refused("ssm:GetParameter")) {

@@ -1,4 +1,4 @@
-//! CommitOutcome of launches, and the number of lost races after which it is given up (docs/protocol.md#c1, docs/protocol.md#c2,
+//! Commits of launches, and the number of lost races after which they are given up (docs/protocol.md#c1, docs/protocol.md#c2,
 //! docs/protocol.md#a6).
 
 use executor::CommitOutcome;

@@ -1,5 +1,5 @@
-//! Any number of acts, launches and targets is recorded, whatever the size of one request (docs/protocol.md#c1,
-//! docs/protocol.md#c3); and later facts change recorded ones.
+//! Any number of acts, launches and targets is recorded, even if they exceed the size of one request (docs/protocol.md#c1,
+//! docs/protocol.md#c3); later facts change recorded ones.
 
 use std::collections::BTreeSet;
 

@@ -18,7 +18,7 @@ pub struct Command {
     pub replacements: Vec<NodeClaimName>,
     pub state: CommandState,
     pub committed_at: Timestamp,
-    /// How the disruption was chosen; `None` for one that is not voluntary (expiration, repair …), which nothing holds
+    /// Method that chose the disruption; `None` for one that is not voluntary (expiration, repair …), which nothing holds
     /// back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,

@@ -51,7 +51,7 @@ pub struct NodeJoin {
     pub internal_ip: String,
     /// Attachable volumes, by CSI driver.
     pub volume_limits: BTreeMap<String, i64>,
-    /// From registration to Ready; `None` takes the kubelet's default.
+    /// Time from registration to Ready; `None` takes the kubelet's default.
     pub ready_after: Option<SignedDuration>,
 }
 

@@ -51,7 +51,7 @@ pub struct AccountOptions {
     pub images: Vec<Image>,
     /// `major.minor` version that the cluster's control plane reports.
     pub kubernetes_version: String,
-    /// From launch to the node's registration.
+    /// Time from launch to the node's registration.
     pub boot: SignedDuration,
     /// Time for which new instances are missing from DescribeInstances (eventual consistency).
     pub describe_lag: SignedDuration,
@@ -95,7 +95,7 @@ struct InstanceRecord {
     ended_at: Option<Timestamp>,
 }
 
-/// From launch to running, and from shutting-down to terminated.
+/// Time from launch to running, and from shutting-down to terminated.
 const STATE_CHANGE: SignedDuration = SignedDuration::from_secs(2);
 /// From the interruption notice to the end of a spot instance.
 const SPOT_NOTICE: SignedDuration = SignedDuration::from_secs(120);

@@ -9,7 +9,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
 /// Applies a strategic merge patch: like a merge patch, but lists with a merge key are merged by it, and `$patch`,
-/// `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are honoured.
+/// `$retainKeys`, `$setElementOrder` and `$deleteFromPrimitiveList` are honored.
 pub fn merge(value: &mut Value, patch: &Value) -> ApiResult<()> {
     let Value::Object(patch) = patch else {
         return Err(ApiError::bad_request(

@@ -109,7 +109,7 @@ impl FieldSelector {
     }
 }
 
-/// Value of a field in a query's notation; `None` where the field is absent.
+/// Value of a field in a query's notation; `None` if the field is absent.
 fn shown(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

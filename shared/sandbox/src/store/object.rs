@@ -141,7 +141,7 @@ impl Object {
         &self.head.labels
     }
 
-    /// `spec.nodeName`; empty where there is none.
+    /// `spec.nodeName`; empty if there is none.
     pub(crate) fn node_name(&self) -> &str {
         &self.head.node_name
     }

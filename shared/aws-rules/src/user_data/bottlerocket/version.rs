@@ -1,4 +1,4 @@
-//! The Bottlerocket version that a NodeClass launches, where it can be determined.
+//! The Bottlerocket version that a NodeClass launches, if it can be determined.
 
 use api::karpenter::EC2NodeClass;
 

@@ -12,7 +12,7 @@ use crate::{error::ApiResult, store::TableId};
 /// Durations of what kubelets do.
 #[derive(Clone, Debug)]
 pub struct KubeletOptions {
-    /// From registration to Ready.
+    /// Time from registration to Ready.
     pub node_ready: SignedDuration,
     /// From binding to Running and Ready.
     pub pod_start: SignedDuration,

@@ -173,7 +173,7 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Iterator over the fields of a message: number and content; the content is `None` where the bytes are truncated.
+/// Iterator over the fields of a message: number and content; the content is `None` if the bytes are truncated.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
