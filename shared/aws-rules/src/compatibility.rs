@@ -23,7 +23,7 @@ fn excludes(requirement: &Requirement) -> bool {
     )
 }
 
-/// Whether the claim admits the offering: capacity type, zone, reservation, and whatever else the offering is bound to.
+/// Whether the claim admits the offering: capacity type, zone, reservation, and other attributes of the offering.
 pub fn admits(claim: &Requirements, offering: &Offering) -> bool {
     let has = |key: &str, value: &str| {
         claim

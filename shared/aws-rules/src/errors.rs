@@ -7,7 +7,7 @@ pub enum ErrorClass {
     Capacity,
     NotFound,
     AlreadyExists,
-    /// Try later; repeating at once makes it worse.
+    /// Try later; repeating immediately makes it worse.
     Throttled,
     /// Permissions or credentials are missing.
     Denied,

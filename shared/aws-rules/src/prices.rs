@@ -173,7 +173,7 @@ impl Reading {
 pub struct SpotRecord {
     pub instance_type: Option<String>,
     pub availability_zone: Option<String>,
-    /// Dollars per hour as text, whatever the partition's currency is called.
+    /// Hourly price as text, treated as dollars even in a partition with another currency.
     pub spot_price: Option<String>,
     pub timestamp: Option<Timestamp>,
 }

@@ -217,7 +217,7 @@ fn pause_level(order: Option<&DisruptionOrder>) -> PauseLevel {
     }
 }
 
-/// Whether a plan must be committed: other actions are done at once or not at all.
+/// Whether a plan must be committed: other actions are executed in the same turn or not at all.
 fn needs_commit(plan: &Plan) -> bool {
     plan.actions.iter().any(|planned| {
         matches!(

@@ -13,7 +13,7 @@ use crate::{
     members::Member,
 };
 
-/// Calls under way at a time: EC2 takes this many at once, and answers each after a second or more.
+/// Calls under way at a time: EC2 takes this many concurrently, and answers each after a second or more.
 const CONCURRENT_CALLS: usize = 5;
 
 impl Executor<'_> {

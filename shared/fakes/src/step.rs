@@ -30,7 +30,7 @@ impl World {
         let mut changed = self.account.step(self.now);
         for cluster in self.clusters() {
             self.use_cluster(&cluster);
-            // An array, so that every controller runs, whatever the others return.
+            // An array, so that every controller runs regardless of the results of the others.
             let changes = [
                 self.run_kubelets(),
                 self.run_deployments(),

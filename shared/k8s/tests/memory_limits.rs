@@ -1,5 +1,5 @@
 //! Memory held for responses of a hostile API server, counted by the allocator: no more than the documented limits
-//! (docs/SECURITY.md), whatever the server sends. The server sends the same bytes repeatedly, and holds none of them.
+//! (docs/SECURITY.md), regardless of the response. The server sends the same bytes repeatedly, and holds none of them.
 #![expect(clippy::unwrap_used, reason = "a missing value fails the test")]
 
 use std::{iter, sync::Arc};

@@ -84,7 +84,7 @@ impl Spending {
 pub struct AccountSpending {
     pub caps: Caps,
     pub clusters: BTreeMap<ClusterName, Spending>,
-    /// Increases with every change and is a condition of every write, so that of two clusters that launch at once the
+    /// Increases with every change and is a condition of every write, so that of two clusters that launch concurrently the
     /// second one reads again.
     pub revision: u64,
 }

@@ -65,7 +65,7 @@ pub enum InterruptionKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InterruptionAction {
-    /// Delete the NodeClaim at once and drain the node.
+    /// Delete the NodeClaim immediately and drain the node.
     #[default]
     Drain,
     /// Like `Drain`, once the node's pods have places on nodes that are ready.

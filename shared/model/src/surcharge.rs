@@ -14,7 +14,7 @@ use crate::{
 pub struct Surcharge {
     /// Volumes that the NodeClass attaches to each node.
     pub volumes: NanosPerHour,
-    /// Licences, agents and other per-node costs, as configured by the user.
+    /// Licenses, agents and other per-node costs, as configured by the user.
     pub node: NanosPerHour,
 }
 

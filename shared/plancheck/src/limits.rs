@@ -1,4 +1,4 @@
-//! Limits of NodePools and reservations for all launches together, whatever each of them becomes.
+//! Limits of NodePools and reservations for all launches together, regardless of the instance type of each.
 
 use std::collections::BTreeMap;
 

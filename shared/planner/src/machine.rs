@@ -278,7 +278,7 @@ fn leave(node: LeavingNode, instance: Instance) -> (State, Vec<Step>) {
         (LeavingNode::Nothing, Instance::Underway) => (Draining, vec![Step::AwaitLaunch]),
         (LeavingNode::Nothing, Instance::Alive) => (Terminating, vec![Step::EndInstance]),
         (LeavingNode::Kept, _) => (Draining, vec![Step::DeleteNodes]),
-        // Nothing runs on a terminated instance, whatever the API still lists.
+        // Nothing runs on a terminated instance, even if the API still lists pods.
         (LeavingNode::Leaving { ready: false, .. }, Instance::Gone) => {
             (Terminating, vec![Step::ReleaseNode])
         }

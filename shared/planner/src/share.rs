@@ -13,7 +13,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Share of a turn: pods that are solved well within an invocation, whatever their dependencies; launches that the
+    /// Share of a turn: pods that are solved well within an invocation, regardless of their dependencies; launches that the
     /// account's API rate admits before much has changed; and a few seconds of simulations, enough to consider each of 4,000
     /// nodes once.
     pub const TURN: Self = Self {

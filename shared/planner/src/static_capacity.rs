@@ -123,7 +123,7 @@ impl<'a> PoolNodes<'a> {
             .get(&pool.name)
             .or_else(|| snapshot.instance_types.get(&pool.name));
         let types = types.map_or(&[][..], |types| types);
-        // Without an offering the launch would fail, and would be retried at once.
+        // Without an offering the launch would fail, and would be retried immediately.
         if !types.is_empty() && price::of_template(pool, types, snapshot).is_none() {
             decision.recheck_at(recheck_time(snapshot));
             return;

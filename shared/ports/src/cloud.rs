@@ -36,7 +36,7 @@ pub trait Cloud: Send + Sync {
         token: &LaunchToken,
     ) -> Result<Vec<Instance>, CloudError>;
 
-    /// Instances of the account by id, whatever their owner and state. Ids unknown to EC2 are missing from the result.
+    /// Instances of the account by id, with any owner and state. Ids unknown to EC2 are missing from the result.
     async fn describe_instances(&self, ids: &[InstanceId]) -> Result<Vec<Instance>, CloudError>;
 
     /// All instances of the account that were launched into this capacity reservation, in every state. Complete, or an

@@ -131,7 +131,7 @@ impl<'a> Catalog<'a> {
             .map_or(&[], |column| column.values.as_slice())
     }
 
-    /// Rows whose labels agree with `set`, whatever their offerings.
+    /// Rows whose labels agree with `set`, regardless of offerings.
     pub(crate) fn agreeing(&mut self, set: SetId, algebra: &mut Algebra) -> BitSet {
         let mut rows = self.all().clone();
         for &(key, req) in algebra.set(set).iter() {
@@ -184,7 +184,7 @@ impl<'a> Catalog<'a> {
         self.found.get(at).unwrap_or_else(|| self.all())
     }
 
-    /// Rows with an available offering that `set` allows, whatever their labels.
+    /// Rows with an available offering that `set` allows, regardless of labels.
     pub(crate) fn offering(&self, set: SetId, algebra: &mut Algebra) -> BitSet {
         let mut offered = BitSet::none(self.rows.len());
         for (offer, having) in self.offers.iter() {

@@ -149,7 +149,7 @@ impl Limits {
         most.into()
     }
 
-    /// Restricts each node to types with which no limit is exceeded, whatever types the other nodes become. What the
+    /// Restricts each node to types with which no limit is exceeded for any choice of the other nodes' types. What the
     /// counted amounts leave of the limits is shared out evenly. Each entry has the amounts that the node counts as, and
     /// its rows.
     pub(crate) fn share_out(

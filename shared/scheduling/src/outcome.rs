@@ -37,7 +37,7 @@ pub struct SolveResult {
     pub unplaced: Vec<Unplaced>,
     /// Placed pods with preferences that their node does not meet.
     pub dropped_preferences: Vec<DroppedPreferences>,
-    /// NodePools without any viable instance type, whatever the pod (docs/spec/scheduling.md#batching).
+    /// NodePools without a viable instance type for any pod (docs/spec/scheduling.md#batching).
     pub pools_without_types: Vec<PoolWithoutTypes>,
 }
 

@@ -46,7 +46,7 @@ pub struct RemovableNode {
     pub instance_type: String,
     /// Saving that removing the node must exceed, besides the price of each eviction.
     pub disturbance: NanosPerHour,
-    /// Lower bound on the saving of removing the node, whatever other nodes are removed with it.
+    /// Lower bound on the saving of removing the node, regardless of other removed nodes.
     pub least_saving: NanosPerHour,
     pub is_spot: bool,
     /// Index into [`RearrangeRequest::together_max`].

@@ -52,7 +52,7 @@ pub(crate) struct Place {
     pub(crate) host: HostId,
     pub(crate) taints: TaintsId,
     pub(crate) undefined: Undefined,
-    /// Daemons that will run on the node whatever its type, and that are not counted yet.
+    /// Daemons that will run on the node with any instance type, and that are not counted yet.
     pub(crate) daemons: Daemons,
 }
 

@@ -274,7 +274,7 @@ fn unanswered(set: &mut ConditionSet<'_>, kind: &str, message: &str) {
     }
 }
 
-/// Resolves the placement group. The condition is True where the NodeClass asks for none.
+/// Resolves the placement group. The condition is True if the NodeClass requires none.
 fn placement_group(
     set: &mut ConditionSet<'_>,
     class: &EC2NodeClass,

@@ -183,7 +183,7 @@ impl Account {
         while let Some(profile) = pages.next().await {
             profiles.push(profile.map_err(refused("iam:ListInstanceProfiles"))?);
         }
-        // Deletes nothing but profiles with exactly this path, in whatever way IAM interprets the prefix.
+        // Deletes nothing but profiles with exactly this path, even if IAM interprets the prefix differently.
         profiles.retain(|profile| profile.path == path);
         Ok(profiles)
     }

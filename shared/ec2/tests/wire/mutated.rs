@@ -28,7 +28,7 @@ use crate::{
 
 /// Seeds of the test.
 const SEEDS: std::ops::Range<u64> = 1..301;
-/// Upper bound on the calls of one query, whatever the answers are.
+/// Upper bound on the calls of one query, for any answers.
 const CALLS_MAX: usize = 200;
 
 /// Gives recorded answers, damaged or not.

@@ -310,7 +310,7 @@ async fn instances_of_a_reservation_are_queried_by_its_id() {
     let account = Account::new(&config, Options::default(), Arc::new(FixedClock));
     let found = account.instances_of_reservation("cr-1").await.unwrap();
     let ids: Vec<&str> = found.iter().map(|instance| instance.id.as_str()).collect();
-    // The block ends for all of its instances, in whatever way they came into it.
+    // The block ends for all of its instances, regardless of how they were launched.
     assert_eq!(ids, ["i-1", "i-2"]);
     assert_eq!(account.instances_of_reservation("cr-2").await.unwrap(), []);
 }

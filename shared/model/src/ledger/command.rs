@@ -151,7 +151,7 @@ pub struct Repair {
     /// Reason of that condition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Upper bound on the drain, counted from the deletion of the NodeClaim; zero removes pods by force at once.
+    /// Upper bound on the drain, counted from the deletion of the NodeClaim; zero removes pods by force immediately.
     /// `None`, or a longer value, leaves the bound to the NodeClaim's own grace period.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_bound: Option<SignedDuration>,

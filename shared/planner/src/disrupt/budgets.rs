@@ -31,7 +31,7 @@ pub(super) struct Budgets {
 pub struct PoolBudget {
     pub node_pool: NodePoolName,
     pub reason: Reason,
-    /// Number of nodes that may be disrupted at once; `usize::MAX` if no active budget covers the reason.
+    /// Number of nodes that may be disrupted concurrently; `usize::MAX` if no active budget covers the reason.
     pub allowed: usize,
     /// Number of nodes that are being disrupted or not ready.
     pub disrupting: usize,

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// Least number of cheaper instance types for replacing one spot node by another. The launched type is then among the cheapest,
-/// so that the replacement is not consolidated again at once.
+/// so that the replacement is not consolidated again immediately.
 const SPOT_TYPES_MIN: usize = 15;
 
 /// Removal of candidates, with or without replacements.

@@ -55,7 +55,7 @@ const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 struct TestCluster(Snapshot);
 
 impl TestCluster {
-    /// NodePool `default`, which launches on demand, consolidates at once and may lose all nodes.
+    /// NodePool `default`, which launches on demand, consolidates immediately and may lose all nodes.
     fn new() -> Self {
         let mut snapshot = fixtures::snapshot();
         snapshot.settings.optimize = Optimize::Upstream;

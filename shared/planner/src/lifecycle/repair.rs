@@ -1,4 +1,4 @@
-//! Forced repair (`legacyNodeRepair`): deletes unhealthy nodes at once, whatever runs on them, unless too many are unhealthy
+//! Forced repair (`legacyNodeRepair`): deletes unhealthy nodes immediately, regardless of their pods, unless too many are unhealthy
 //! (docs/disruption.md).
 
 use std::collections::BTreeMap;

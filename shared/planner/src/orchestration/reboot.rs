@@ -60,7 +60,7 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
     advance
 }
 
-/// Whether the reboot was requested on the NodeClaim since the command was committed, whatever its state is now.
+/// Whether the reboot was requested on the NodeClaim since the command was committed, regardless of its present state.
 fn is_requested(claim: &NodeClaim, command: &Command) -> bool {
     let rebooting = claim.condition(REBOOTING);
     rebooting.is_some_and(|rebooting| {

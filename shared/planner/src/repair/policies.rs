@@ -12,7 +12,7 @@ pub(crate) struct Policy {
     pub(super) reasons: Reasons,
     /// Time that the condition must have lasted.
     pub(crate) toleration: SignedDuration,
-    /// Bound on the drain: zero deletes pods by force at once, `None` leaves it to the NodeClaim.
+    /// Bound on the drain: zero deletes pods by force immediately, `None` leaves it to the NodeClaim.
     pub(super) drain_bound: Option<SignedDuration>,
     /// Higher priorities are repaired first.
     pub(super) priority: u8,

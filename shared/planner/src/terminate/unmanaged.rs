@@ -94,7 +94,7 @@ impl<'a> Leaving<'a> {
         let announced: Vec<Announcement<'_>> =
             self.notices.iter().map(|notice| (*notice).into()).collect();
         if has_rebooted(node) && self.notices.iter().all(|notice| notice.reboots) {
-            // The announced reboot has happened, whatever still runs on the node.
+            // The announced reboot has happened, regardless of the pods on the node.
             return true;
         }
         let cordons = self
@@ -111,7 +111,7 @@ impl<'a> Leaving<'a> {
         if cordons {
             return node.unschedulable;
         }
-        // DaemonSet pods tolerate a cordon and would be recreated at once.
+        // DaemonSet pods tolerate a cordon and would be recreated immediately.
         let pods: Vec<&Pod> = pods.iter().copied().filter(|pod| !is_daemon(pod)).collect();
         let deadline = Deadline::announced(self.instance, Some(self.snapshot.now), self.snapshot);
         let grace = self.settings.pod_grace_seconds;

@@ -186,7 +186,7 @@ struct Pricing<'m, 'a> {
     numbers: Vec<i64>,
     /// Per resource, the number of low bits that are ignored in comparisons of worth.
     coarse: Vec<u32>,
-    /// Surcharge per node that favours larger nodes if the number of nodes is limited.
+    /// Surcharge per node that favors larger nodes if the number of nodes is limited.
     fee: i64,
     bound: ValueBound,
 }

@@ -219,7 +219,7 @@ fn limit_saving_strategies_are_tried_for_any_number_of_pods() {
     }
     let many = COMPARED_PODS_MAX + 1;
     assert_eq!(strategies_tried(&limited(many), true), 2);
-    // Pods that fit no type wait, whatever nodes count as.
+    // Pods that fit no type stay pending for any counting of nodes.
     assert_eq!(strategies_tried(&cluster(COMPARED_PODS_MAX, 1), true), 1);
 }
 

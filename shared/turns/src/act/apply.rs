@@ -49,7 +49,7 @@ pub(crate) struct Applied {
     /// this one.
     pub(crate) finished_without_node: bool,
     pub(crate) acted: bool,
-    /// Indexes of the actions that an object refused. They are tried again, but not at once.
+    /// Indexes of the actions that an object refused. They are tried again, but not immediately.
     pub(crate) refused: BTreeSet<usize>,
     /// Indexes of the actions that were done.
     pub(crate) done: BTreeSet<usize>,

@@ -127,7 +127,7 @@ pub(crate) async fn record_refused_marks(
         })
     };
     let refusing: Vec<&Target> = command.delete.iter().filter(is_refused).collect();
-    // If it is unclear whose marks were refused, none of the NodeClaims is tried again at once.
+    // If it is unclear whose marks were refused, none of the NodeClaims is tried again immediately.
     let refusing = match refusing.is_empty() {
         true => command.delete.iter().collect(),
         false => refusing,

@@ -240,7 +240,7 @@ impl ClusterDelivery<'_> {
         events
     }
 
-    /// Cause of the instance's end, where its termination was not requested (docs/spec/aws.md#permissions).
+    /// Cause of the instance's end, if its termination was not requested (docs/spec/aws.md#permissions).
     async fn explanation(&self, claim: &NodeClaim, id: &InstanceId) -> Option<Event> {
         let described = self
             .world
@@ -272,7 +272,7 @@ impl ClusterDelivery<'_> {
 /// EC2's error for an instance that could not be started, among other reasons because EC2 has no grant for a volume's key.
 const CANNOT_START: &str = "Client.InternalError";
 
-/// Offering that was interrupted and must not be launched again at once: spot offerings, also of nodes that a rebalance
+/// Offering that was interrupted and must not be launched again immediately: spot offerings, also of nodes that a rebalance
 /// recommendation ends, and reservations.
 fn offering_of(ending: &Ending<'_>) -> Option<OfferingKey> {
     let labels = ending.claim.as_ref().map(|claim| &claim.labels);

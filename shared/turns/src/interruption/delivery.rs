@@ -1,4 +1,4 @@
-//! A delivery of the queue: takes messages, returns those that must stay. An unreadable message affects no other.
+//! A delivery of the queue: handles messages and returns those that must stay in the queue. An unreadable message affects no other.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

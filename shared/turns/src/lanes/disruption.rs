@@ -94,7 +94,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     })
 }
 
-/// An observed cluster, and the result of its evaluation where that was computed already.
+/// An observed cluster, and the result of its evaluation if that was computed already.
 struct Evaluation {
     observed: Observed,
     result: Option<DisruptionResult>,
@@ -339,7 +339,7 @@ async fn search_commands(
     Ok(cursor)
 }
 
-/// Requests another turn at once if this evaluation found no command and its cursor has not reached the end. Returns the cursor.
+/// Requests another turn immediately if this evaluation found no command and its cursor has not reached the end. Returns the cursor.
 fn schedule_continuation(
     turn: &Turn<'_>,
     result: &DisruptionResult,
@@ -352,7 +352,7 @@ fn schedule_continuation(
     result.cursor.clone()
 }
 
-/// Begins a command: consolidations are proposed and validated after a delay; repair and drift start at once.
+/// Begins a command: consolidations are proposed and validated after a delay; repair and drift start immediately.
 async fn begin_command(
     turn: &Turn<'_>,
     executor: &Executor<'_>,

@@ -1,4 +1,4 @@
-//! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again at once (docs/design.md#functions,
+//! Pods without a place → a plan → NodeClaims → launches; on missing capacity plans again immediately (docs/design.md#functions,
 //! docs/design.md#missing-capacity).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ const ROUNDS_MAX: u32 = 3;
 /// Longest interval between checks on pods that were nominated to a node and are still unbound.
 const NOMINATED_CHECK_MAX: SignedDuration = SignedDuration::from_mins(5);
 /// Delay before postponed pods are planned in a turn that changed nothing, as Karpenter tries again
-/// (docs/spec/scheduling.md#batching); after a change they are planned at once.
+/// (docs/spec/scheduling.md#batching); after a change they are planned immediately.
 const RETRY_UNCHANGED_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// Interval between checks on pods that wait for the account's cap: other clusters may have made room.
 const ACCOUNT_CAP_RECHECK: SignedDuration = SignedDuration::from_mins(2);

@@ -6,7 +6,7 @@ use ports::{Cluster, ClusterError, cluster::PodSelectors};
 
 use crate::context::Turn;
 
-/// The selectors, and why there are none where they may not be read.
+/// The selectors, or the reason why they cannot be read.
 pub type ReadSelectors = (PodSelectors, Option<String>);
 
 /// Reads the selectors that a turn needs.

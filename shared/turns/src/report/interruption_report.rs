@@ -18,7 +18,7 @@ pub enum InterruptionReport {
     Refuted { cluster: ClusterName },
     /// The instance's cluster is in shadow mode: nothing was done.
     Shadow { cluster: ClusterName },
-    /// The functions of its cluster's reach receive the event too, and act on it. Recorded here where that cannot wait.
+    /// The functions of its cluster's reach receive the event too, and act on it. Recorded here if that cannot wait.
     Elsewhere { cluster: ClusterName },
     /// The instance's cluster is not registered any more.
     Unregistered { cluster: ClusterName },

@@ -10,7 +10,7 @@ pub(crate) enum Template {
     Slack,
     /// A workflow webhook of Microsoft Teams: an adaptive card.
     Teams,
-    /// Text with placeholders in braces; a JSON text stays JSON whatever is filled in.
+    /// Text with placeholders in braces; a JSON text stays JSON for any values.
     Text(String),
 }
 

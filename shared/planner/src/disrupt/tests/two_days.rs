@@ -14,7 +14,7 @@ const STEPS_PER_HOUR: usize = 12;
 const HOURS: usize = 48;
 const BURST: usize = 7;
 
-/// A cluster in which every decision takes effect at once.
+/// A cluster in which every decision takes effect immediately.
 struct Days {
     snapshot: Snapshot,
     /// Evictions by pod.

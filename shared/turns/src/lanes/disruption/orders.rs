@@ -26,7 +26,7 @@ use crate::{
 /// replacements would run beside them until then.
 const MARKS_REFUSED: &str = "the API server refuses the marks of a node to be disrupted";
 
-/// Upper bound on the time an executor acts. An evaluation may take minutes; whatever it begins is released to other turns as
+/// Upper bound on the time an executor acts. An evaluation may take minutes; the work that it begins is released to other turns as
 /// soon as if the provisioner had begun it.
 const ACTING_TIME_MAX: SignedDuration = SignedDuration::from_secs(50);
 

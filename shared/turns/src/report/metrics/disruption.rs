@@ -26,7 +26,7 @@ pub(crate) fn of_disruption(
     disrupted(claim, moving, reason, policy, mode)
 }
 
-/// A NodeClaim that was deleted by force, whatever runs on its node, because of a condition of the node.
+/// A NodeClaim that was deleted by force, regardless of its pods, because of a condition of the node.
 pub(crate) fn of_forced_repair(
     claim: &NodeClaim,
     moving: usize,
@@ -242,7 +242,7 @@ fn snake(policy: ConsolidationPolicy) -> String {
     .to_owned()
 }
 
-/// Manner in which pods leave: by force at once, by force after a while, or in their own time.
+/// Manner in which pods leave: by force immediately, by force after a while, or in their own time.
 fn termination_mode(claim: &NodeClaim, bound: Option<SignedDuration>) -> &'static str {
     let period = claim.spec.termination_grace_period.as_deref();
     let period = period.and_then(parse_go_duration);

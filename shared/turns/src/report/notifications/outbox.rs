@@ -146,7 +146,7 @@ struct Secrets<'a> {
 impl Secrets<'_> {
     async fn read(&self, parameter: &str) -> Result<String, NotifyError> {
         let is_named = |part: &str| self.others.contains(&ClusterName::from(part));
-        // The first part is the stack's name, whatever clusters are named.
+        // The first part is the stack's name, even if a cluster has that name.
         let owner = parameter.split('/').skip(2).find(|part| is_named(part));
         match owner.filter(|owner| *owner != self.cluster.as_str()) {
             Some(owner) => Err(NotifyError {

@@ -33,7 +33,7 @@ const GROUPS_MAX: usize = 80;
 /// Resources that have a series even at zero.
 const ALWAYS_PUBLISHED: [&str; 3] = [CPU, MEMORY, PODS];
 
-/// Value of the gauge where no budget limits disruptions, as in Karpenter.
+/// Value of the gauge if no budget limits disruptions, as in Karpenter.
 const UNLIMITED: usize = i32::MAX as usize;
 
 pub(super) fn cluster_gauges(snapshot: &Snapshot) -> Vec<Series> {

@@ -1,5 +1,5 @@
-//! The brake of garbage collection (docs/protocol.md#g3): how many objects may go within an hour although the ledger does not
-//! explain it.
+//! The brake of garbage collection (docs/protocol.md#g3): number of objects that may disappear within an hour without an explanation
+//! in the ledger.
 
 use std::collections::BTreeSet;
 
