@@ -1,7 +1,7 @@
 //! Backtest of a cluster: its workload as turns saw it over time, on nodes that Whittle would have launched for it.
 //!
 //! Every view adds and removes pods; pending pods are planned for, and nodes are consolidated. Everything goes as planned: instances are
-//! launched at once and at the expected price, and none is interrupted.
+//! launched immediately and at the expected price, and none is interrupted.
 
 pub(crate) mod views;
 mod workload;

@@ -1,6 +1,6 @@
 //! Output formats of commands that list or show something: `-o table|wide|yaml|json|name`.
 //!
-//! Tables look like kubectl's: headers in capitals, columns apart by three spaces, neither lines nor colours.
+//! Tables look like kubectl's: headers in capitals, columns apart by three spaces, neither lines nor colors.
 
 use std::io::Write;
 

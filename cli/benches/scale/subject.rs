@@ -40,7 +40,7 @@ pub(crate) struct Measured {
     /// Of the first turn, and of the last.
     pub(crate) cold_traffic: (u64, u64),
     pub(crate) warm_traffic: (u64, u64),
-    /// Turns until nothing was left for the next one, and how long they took together.
+    /// Number of turns until none had work left, and their total time.
     pub(crate) turns: u64,
     pub(crate) together: u64,
     pub(crate) launched: u64,

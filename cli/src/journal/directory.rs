@@ -129,7 +129,7 @@ impl Archive for Directory {
 }
 
 impl Directory {
-    /// Path of an object. A name never leads out of the directory, whatever a record contains.
+    /// Path of an object. No content of a record can lead out of the directory.
     fn object(&self, action: &'static str, name: &str) -> Result<PathBuf, ArchiveError> {
         let path = Path::new(name);
         let inside = path

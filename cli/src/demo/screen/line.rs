@@ -42,7 +42,7 @@ impl Line {
         format!("{:>7}  {text}", age(*at))
     }
 
-    /// Renders the line in colours, with each reason on a line of its own and no line wider than the terminal.
+    /// Renders the line in colors, with each reason on a line of its own and no line wider than the terminal.
     pub(super) fn styled(&self, width: usize) -> String {
         let room = width.saturating_sub(MARGIN);
         let paint = |style: Style, text: &str| {
