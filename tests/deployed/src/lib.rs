@@ -88,7 +88,7 @@ spec:
         resources: {requests: {cpu: '1', memory: 256Mi}}
 ";
 
-/// Time limit for reactions that a wake starts at once.
+/// Time limit for reactions that a wake starts immediately.
 pub const SOON: Duration = Duration::from_secs(90);
 /// Time limit for reactions that wait until the relay counts as silent, or a lease has lapsed.
 pub const BY_SWEEP: Duration = Duration::from_secs(240);

@@ -4,7 +4,7 @@ use simulation::{Bug, run};
 
 /// Seeds tried per bug, from seed 0. Most bugs are found within five; each seed takes a fraction of a second.
 const SEEDS: u64 = 60;
-/// Seeds tried for bugs that matter only while two turns commit at once, while a budget is exhausted, or for one machine that fails
+/// Seeds tried for bugs that matter only while two turns commit concurrently, while a budget is exhausted, or for one machine that fails
 /// permanently: few seeds reach that.
 const SEEDS_OF_RARE_BUGS: u64 = 300;
 

@@ -1,5 +1,5 @@
 //! Measures the time from an interruption message to the tainted node, and to the deleted NodeClaim, sent wakes and events:
-//! Whittle's own time, on fakes that answer at once.
+//! Whittle's own time, on fakes that answer immediately.
 //!
 //!     cargo bench --profile dev -p stories --bench interruption
 #![expect(

@@ -1,5 +1,5 @@
 //! Measures the terminator's turn over many draining nodes and the lifecycle's over many ready ones: time and calls, on fakes that
-//! answer at once.
+//! answer immediately.
 //!
 //!     cargo bench --profile dev -p stories --bench lifecycle
 #![expect(

@@ -265,7 +265,7 @@ impl Rig {
             .with(|world| world.api.scale("web", replicas, cpu(POD)));
     }
 
-    /// Advances the clock. A crashed process is replaced by a new one at once.
+    /// Advances the clock. A crashed process is replaced by a new one immediately.
     pub async fn pass(&mut self, time: SignedDuration) {
         for _ in 0..time.as_secs() {
             self.second().await;

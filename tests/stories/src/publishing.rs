@@ -3,7 +3,7 @@
 use model::{ClusterName, ledger::RelayBeat, pod::Pod, view::ViewPointer};
 use view::Publisher;
 
-/// A relay that publishes every pod at once.
+/// A relay that publishes every pod immediately.
 pub struct Publishing {
     publisher: Publisher,
     /// Falsifies the pods before they are published.

@@ -1,4 +1,4 @@
-//! Faults that coincide with the events that they affect. Most rules matter only while two things happen at once, which independent events
+//! Faults that coincide with the events that they affect. Most rules matter only while two events coincide, which independent events
 //! cause too rarely for a planted bug to be found within some dozens of seeds.
 
 use fakes::Fault;
@@ -110,7 +110,7 @@ pub(super) fn draw(rng: &mut Rng, cluster: usize, setting: &mut Setting) -> Vec<
                 (at + 50, scale("batch", many)),
             ]
         }
-        // All nodes drift, and few may be replaced at once.
+        // All nodes drift, and few may be replaced concurrently.
         7 => vec![
             (0, EventKind::BudgetEdited { nodes: "1" }),
             (1, web(many)),

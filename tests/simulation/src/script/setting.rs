@@ -153,7 +153,7 @@ impl PoolSetting {
     }
 }
 
-/// Draws the nodes that may be disrupted at once.
+/// Draws the nodes that may be disrupted concurrently.
 pub(super) fn budget(rng: &mut Rng) -> &'static str {
     let nodes = ["1", "2", "100", "10%", "34%", "50%", "100%"];
     rng.pick(&nodes).copied().unwrap_or("100%")

@@ -85,7 +85,7 @@ async fn intent_without_node_claim_and_instance_is_deleted() {
     transcript!(rig);
 }
 
-/// The pods get another node at once, as if the NodeClaim had never existed, whatever happens to its instance, even if it is the
+/// The pods get another node immediately, as if the NodeClaim had never existed, whatever happens to its instance, even if it is the
 /// only one.
 #[tokio::test]
 async fn node_claim_force_deleted_before_registration_delays_no_pod() {
@@ -227,7 +227,7 @@ async fn brake_keeps_nodes_that_reappear_after_their_launches_failed() {
     transcript!(rig);
 }
 
-/// Nodes of a cluster with silent kubelets stay, whatever EC2 lists.
+/// Nodes of a cluster with silent kubelets stay, regardless of EC2's list.
 #[tokio::test]
 async fn empty_instance_list_terminates_nothing() {
     for nodes in [1, 4] {

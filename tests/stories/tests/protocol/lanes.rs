@@ -145,7 +145,7 @@ async fn unknown_cluster_and_invalid_entry_are_distinct_errors() {
     );
 }
 
-/// Two active entries of one API server: the existing one stays in charge, whatever the name of the other.
+/// Two active entries of one API server: the existing one keeps its role, regardless of the names.
 #[tokio::test]
 async fn cluster_with_two_registry_entries_is_acted_on_once() {
     let rig = Rig::ready(Relay::Dead).await;
