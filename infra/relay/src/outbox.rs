@@ -15,7 +15,7 @@ pub const COALESCING: Duration = Duration::from_millis(150);
 /// (docs/spec/lifecycle.md#pod-events).
 pub const SPACING: Duration = Duration::from_secs(10);
 
-/// Longest pause between prompt wakes of a lane. The first wake after a quiet time is sent at once; while changes continue, the pause
+/// Longest pause between prompt wakes of a lane. The first wake after a quiet time is sent immediately; while changes continue, the pause
 /// doubles from [`COALESCING`] up to this bound: a wake that arrives during a turn only makes another one follow it.
 fn longest_pause(lane: Lane) -> Duration {
     match lane {
