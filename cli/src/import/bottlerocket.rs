@@ -33,7 +33,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("max-pods", "maxPods"),
 ];
 
-/// The user data without settings that are fields now; empty if no setting is left.
+/// User data without the settings that were moved into fields; empty if no setting is left.
 pub(super) fn without_settings(group: &mut Group, text: &str) -> String {
     let mut document: Table = match text.parse() {
         Ok(document) => document,
