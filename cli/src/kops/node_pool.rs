@@ -113,7 +113,7 @@ fn is_set(edit: &Edit, field: &str) -> bool {
     edit.get(field).is_some_and(|value| !value.is_null())
 }
 
-/// Remarks on fields of the purchase options that have no effect in kOps either.
+/// Remarks on parts of the purchase options that have no effect in kOps either.
 fn purchase_remarks(edit: &Edit) -> Vec<String> {
     let mut remarks = Vec::new();
     let mut report = |field: &str, why: &str| {
