@@ -12,6 +12,7 @@ use super::{
     lanes::{Worlds, next_turn},
     picture::Picture,
 };
+use crate::objects::text;
 
 /// Annotation of a node whose spot instance is to be interrupted, with the value [`SPOT`].
 pub(super) const NOTICE: &str = "whittle.sh/sandbox-notice";
@@ -32,13 +33,13 @@ pub(super) async fn deliver_announcements(
         for node in marked {
             let instance = instance(node);
             if announced.insert(instance.clone()) {
-                let text = announce(&account, node, &instance);
-                send_message(&sender, Message::Note(picture.at, text));
+                let note = announce(&account, node, &instance);
+                send_message(&sender, Message::Note(picture.at, note));
             }
         }
         let events = account.with(|account, _, _| account.take_events());
         queue.extend(events.into_iter().map(|event| turns::Message {
-            id: event["id"].as_str().unwrap_or_default().to_owned(),
+            id: text(&event, "/id").to_owned(),
             body: event.to_string(),
         }));
         if queue.is_empty() {

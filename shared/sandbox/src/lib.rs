@@ -15,6 +15,7 @@
 mod access;
 mod clock;
 pub mod controllers;
+mod digest;
 pub mod ec2;
 pub mod error;
 pub mod faults;

@@ -8,10 +8,13 @@ use model::{CapacityType, NanosPerHour, NodeClaimName, counted, node_claim::Node
 use serde_json::Value;
 
 use super::{Missing, Story};
-use crate::demo::{
-    picture::{Bought, Picture, Stage, is_running},
-    screen::age,
-    script::{ExpectedCondition, ExpectedCost, ExpectedEvent, ExpectedNodes, Replicas},
+use crate::{
+    demo::{
+        picture::{Bought, Picture, Stage, is_running},
+        screen::age,
+        script::{ExpectedCondition, ExpectedCost, ExpectedEvent, ExpectedNodes, Replicas},
+    },
+    objects::text,
 };
 
 impl Story<'_> {
@@ -266,11 +269,4 @@ fn not_running(picture: &Picture, replicas: &Replicas) -> Missing {
 fn joined(names: impl IntoIterator<Item = impl Display>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     names.join(", ")
-}
-
-fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{EVENTS, Machines};
+use super::Machines;
 use crate::{
     error::{ApiError, ApiResult},
     json,
     kinds::ResourceType,
-    server::{ApiServer, DeleteOptions, Part, WriteOptions, rfc3339},
+    server::{ApiServer, DeleteOptions, EVENTS, Part, WriteOptions, rfc3339},
     store::{Object, ObjectKey, TableId},
 };
 

@@ -1,10 +1,10 @@
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Client, Controller, EVENTS};
+use super::{Client, Controller};
 use crate::{
     error::ApiResult,
     json,
-    server::parse_time,
+    server::{EVENTS, parse_time},
     store::{Object, ObjectKey, TableId},
 };
 

@@ -23,14 +23,12 @@ use jiff::{SignedDuration, Timestamp};
 pub(crate) use client::Client;
 pub use kubelet::KubeletOptions;
 pub use machines::{Machine, MachineState, Machines, NodeJoin};
-pub(crate) use owned::fnv as digest;
 
 use crate::{error::ApiResult, server::ApiServer, store::TableId};
 
 pub(crate) const PODS: TableId = TableId::named("pods");
 pub(crate) const NODES: TableId = TableId::named("nodes");
 pub(crate) const NAMESPACES: TableId = TableId::named("namespaces");
-pub(crate) const EVENTS: TableId = TableId::named("events");
 pub(crate) const LEASES: TableId = TableId::named("leases.coordination.k8s.io");
 pub(crate) const DEPLOYMENTS: TableId = TableId::named("deployments.apps");
 pub(crate) const REPLICA_SETS: TableId = TableId::named("replicasets.apps");

@@ -1,28 +1,17 @@
 use serde_json::{Value, json};
 
-use crate::{json, store::Object};
-
-/// FNV-1a hash: names made from it must be equal on every run; they need not be secret.
-pub(crate) fn fnv(parts: &[&str]) -> u64 {
-    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
-    for part in parts {
-        for byte in part.bytes().chain([0]) {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    digest
-}
+use crate::{digest::digest, json, store::Object};
 
 const HASH_LETTERS: &[u8; 16] = b"bcdfghjklmnpqrst";
 const HASH_LENGTH: usize = 10;
 
 /// Hash of a pod template, the value of `pod-template-hash`.
 pub(super) fn template_hash(template: &Value) -> String {
-    let mut digest = fnv(&[&template.to_string()]);
+    let mut rest = digest(&[&template.to_string()]);
     (0..HASH_LENGTH)
         .filter_map(|_| {
-            let letter = HASH_LETTERS.get(usize::try_from(digest & 15).unwrap_or_default());
-            digest >>= 4;
+            let letter = HASH_LETTERS.get(usize::try_from(rest & 15).unwrap_or_default());
+            rest >>= 4;
             letter.copied().map(char::from)
         })
         .collect()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     World, WorldOptions, json,
-    server::{DeleteOptions, Deleted, Part, Propagation, WriteOptions, is_ready},
+    server::{DeleteOptions, Deleted, EVENTS, Part, Propagation, WriteOptions, is_ready},
     store::{Object, ObjectKey},
 };
 

@@ -6,10 +6,11 @@ use serde_json::json;
 use super::{
     ATTACHMENTS, CLAIMS, Client, Controller, PODS, STORAGE_CLASSES, VOLUMES,
     client::Severity,
-    owned::{fnv, is_finished, node_name},
+    owned::{is_finished, node_name},
     scheduler::PodInfo,
 };
 use crate::{
+    digest::digest,
     error::ApiResult,
     json,
     server::Part,
@@ -150,7 +151,7 @@ pub(super) fn provision(
             },
             "csi": {
                 "driver": json::at(class.value(), &["provisioner"]),
-                "volumeHandle": format!("vol-{:017x}", fnv(&[claim.uid()])),
+                "volumeHandle": format!("vol-{:017x}", digest(&[claim.uid()])),
             },
         },
     });
@@ -261,5 +262,5 @@ fn attach<'p>(client: &mut Client<'_>, pods: impl Iterator<Item = &'p Object>) -
 }
 
 fn attachment_name((volume, node, driver): &(String, String, String)) -> String {
-    format!("csi-{:016x}", fnv(&[volume, node, driver]))
+    format!("csi-{:016x}", digest(&[volume, node, driver]))
 }

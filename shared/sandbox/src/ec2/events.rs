@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use model::{InstanceId, launch::InstanceState};
 use serde_json::{Value, json};
 
-use crate::{controllers::digest, server::rfc3339};
+use crate::{digest::digest, server::rfc3339};
 
 /// Number of the simulated account.
 pub const ACCOUNT: &str = "111122223333";

@@ -8,7 +8,7 @@ use model::{
 };
 
 use super::{Account, InstanceRecord, boot};
-use crate::controllers::{Machines, digest};
+use crate::{controllers::Machines, digest::digest};
 
 /// Error of a whole CreateFleet request.
 #[derive(Clone, Debug, PartialEq, Eq)]

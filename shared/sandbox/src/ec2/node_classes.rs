@@ -16,7 +16,7 @@ use aws_rules::{
 use jiff::Timestamp;
 
 use super::{Account, Image};
-use crate::controllers::digest;
+use crate::digest::digest;
 
 impl Account {
     /// Computes the status of an EC2NodeClass from the resources of this account that its terms select.

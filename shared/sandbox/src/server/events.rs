@@ -3,13 +3,14 @@ use serde_json::Value;
 
 use super::{ApiServer, Part, WriteOptions, WriteResult, parse_time};
 use crate::{
-    controllers::{EVENTS, digest},
+    digest::digest,
     error::ApiResult,
     json,
     kinds::ResourceType,
-    store::ObjectKey,
+    store::{ObjectKey, TableId},
 };
 
+pub(crate) const EVENTS: TableId = TableId::named("events");
 /// Interval within which equal events about an object are counted instead of repeated.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
 

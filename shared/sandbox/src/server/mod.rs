@@ -25,6 +25,7 @@ pub(crate) use bind::set_condition;
 pub(crate) use crd::CLEANUP_FINALIZER;
 pub use delete::{DeleteOptions, Deleted, Preconditions, Propagation};
 pub(crate) use delete::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+pub(crate) use events::EVENTS;
 pub use evict::is_ready;
 pub(crate) use evict::selects;
 use jiff::Timestamp;

@@ -6,8 +6,9 @@ use crate::{
     controllers::{
         Client, NODES, PODS,
         client::Severity,
-        owned::{fnv, node_name, phase},
+        owned::{node_name, phase},
     },
+    digest::digest,
     error::ApiResult,
     json,
     server::{Part, is_ready, parse_time, rfc3339, set_condition},
@@ -103,7 +104,7 @@ fn start(
 
 /// IP address of a pod, derived from its UID.
 fn address(pod: &Object) -> String {
-    let [.., high, low] = fnv(&[pod.uid()]).to_be_bytes();
+    let [.., high, low] = digest(&[pod.uid()]).to_be_bytes();
     format!("10.0.{high}.{low}")
 }
 

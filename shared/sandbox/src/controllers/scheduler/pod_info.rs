@@ -7,9 +7,7 @@ use model::{
 use serde_json::Value;
 
 use super::node_info::NodeInfo;
-use crate::{
-    controllers::owned::fnv, json, selectors::LabelSelector, server::parse_time, store::Object,
-};
+use crate::{digest::digest, json, selectors::LabelSelector, server::parse_time, store::Object};
 
 /// Pod attributes that the scheduler reads.
 #[derive(Clone, Debug, Default)]
@@ -149,7 +147,7 @@ impl PodInfo {
             priority: json::integer(spec, &["priority"]).unwrap_or(0),
             created_second: created.map_or(0, |created| created.as_second()),
             scheduler: json::text(spec, &["schedulerName"]).to_owned(),
-            shape: fnv(&[&namespace, &spec.to_string(), &format!("{labels:?}")]),
+            shape: digest(&[&namespace, &spec.to_string(), &format!("{labels:?}")]),
             namespace,
             labels,
         }
