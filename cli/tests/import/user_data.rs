@@ -76,7 +76,7 @@ fn bootstrap_arguments_that_are_computed_on_the_instance_are_refused() {
         ("/etc/eks/bootstrap.sh prod $ARGS", "$ARGS"),
     ] {
         let (output, manifests, messages) =
-            import_group(&format!("#!/bin/bash\n{script}\n"), json!({}), &[]);
+            import_group(format!("#!/bin/bash\n{script}\n"), json!({}), &[]);
         assert_eq!(output.status.code(), Some(1), "{script}: {messages}");
         assert_eq!(manifests, "", "{script}");
         let refusal = format!(
