@@ -181,6 +181,7 @@ BEFORE_REASON = (
     r"\b(?:blocked_events|events_on_node|events_on_target|normal_event)\(\s*(?:[\w&.]+,\s*)?",
     r"\blet (?:reason|about) = (?:Some\()?",
     r"\(\"(?:Normal|Warning)\", ",
+    r"\bis_empty\(\w+\),\s*",
 )
 
 
