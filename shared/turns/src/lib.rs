@@ -4,7 +4,7 @@
 //! A turn decides nothing itself: `planner` plans and `plancheck` checks. This crate must never depend on an adapter, an
 //! SDK, `lambda_runtime` or a Kubernetes client.
 //!
-//! The folders are layers. Each uses only those below it (`tests/suites/tidy.rs`):
+//! The folders are layers. Each uses only those below it (`tests/suites/structure/mod.rs`):
 //!
 //! - `run`: the frame of a lane's turn, from the lease to the record of the outcome
 //! - `sweep`: the housekeeper's sweep over all clusters
