@@ -119,10 +119,17 @@ pub fn disrupt_within(
 }
 
 /// Returns commands for nodes that are empty besides the `proposed` ones, which wait for their validation and count against the
-/// budgets: an empty node need not wait until another one is validated.
-pub fn newly_empty(snapshot: &Snapshot, proposed: &BTreeSet<NodeClaimName>) -> Vec<Command> {
+/// budgets: an empty node need not wait until another one is validated. NodeClaims in `excluded` are left out.
+pub fn newly_empty(
+    snapshot: &Snapshot,
+    proposed: &BTreeSet<NodeClaimName>,
+    excluded: &BTreeSet<NodeClaimName>,
+) -> Vec<Command> {
     let planning = PlanningContext::new(snapshot);
-    let options = SearchOptions::new(snapshot);
+    let options = SearchOptions {
+        excluded,
+        ..SearchOptions::new(snapshot)
+    };
     with_methods(&planning, None, snapshot, options, |methods| {
         methods.emptiness(proposed)
     })

@@ -150,7 +150,7 @@ fn evaluate(
     planner::disrupt_within(&observed.snapshot, turn.world.share, excluded)
 }
 
-/// Validates the proposal that waits longest, or searches for a new command. While a proposal waits, nothing else is begun than the
+/// Validates the proposal that is due first, or searches for a new command. While a proposal waits, nothing else is begun than the
 /// removal of nodes that become empty.
 async fn validate_or_search(
     turn: &Turn<'_>,
@@ -162,16 +162,14 @@ async fn validate_or_search(
 ) -> Result<(), TurnError> {
     let proposals = observed.snapshot.commands.iter();
     let proposals = proposals.filter(|command| command.state == CommandState::Proposed);
-    let first = proposals.min_by_key(|command| (command.committed_at, &command.id));
+    let due_of = |command: &Command| command.choice.as_ref()?.validate_at;
+    let first =
+        proposals.min_by_key(|command| (due_of(command), command.committed_at, &command.id));
     let Some(proposal) = first.cloned() else {
         *cursor = search_commands(turn, executor, observed, result, report).await?;
         return Ok(());
     };
-    let due = proposal
-        .choice
-        .as_ref()
-        .and_then(|choice| choice.validate_at);
-    match due.filter(|due| *due > observed.snapshot.now) {
+    match due_of(&proposal).filter(|due| *due > observed.snapshot.now) {
         Some(due) => {
             report.run_again_at(due);
             propose_newly_empty(turn, executor, observed, report).await
@@ -202,13 +200,9 @@ async fn propose_newly_empty(
         return Ok(());
     }
     let targets = proposals.iter().flat_map(|proposal| &proposal.delete);
-    let mut proposed: BTreeSet<NodeClaimName> = targets.map(|target| target.name.clone()).collect();
-    proposed.extend(
-        refusals::refusing_node_claims(turn, &observed.snapshot)
-            .await?
-            .claims,
-    );
-    for command in planner::newly_empty(&observed.snapshot, &proposed) {
+    let proposed: BTreeSet<NodeClaimName> = targets.map(|target| target.name.clone()).collect();
+    let refusing = refusals::refusing_node_claims(turn, &observed.snapshot).await?;
+    for command in planner::newly_empty(&observed.snapshot, &proposed, &refusing.claims) {
         if approval::holds_disruption(turn, observed, &command, report).await? {
             continue;
         }

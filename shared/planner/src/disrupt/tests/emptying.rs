@@ -132,29 +132,25 @@ fn most_expensive_empty_nodes_are_removed_first_under_a_budget() {
 
 #[test]
 fn newly_empty_nodes_are_removed_beside_proposed_ones_within_budgets() {
-    let removed = |nodes: &str, proposed: &[&str]| -> Vec<String> {
+    let claims = |nodes: &[&str]| -> BTreeSet<NodeClaimName> {
+        let names = nodes.iter().map(|node| format!("{node}-claim"));
+        names.map(|name| name.as_str().into()).collect()
+    };
+    let removed = |nodes: &str, proposed: &[&str], excluded: &[&str]| -> Vec<String> {
         let cluster = TestCluster::new()
             .node("a", "small", &[])
             .node("b", "large", &[])
             .node("c", "small", &[1_000])
             .with(|snapshot| snapshot.node_pools[0].disruption.budgets = vec![budget(nodes)]);
-        let claims = cluster.0.node_claims.iter();
-        let names = claims.map(|claim| claim.name.clone());
-        let is_proposed = |name: &NodeClaimName| {
-            let node = name.as_str().strip_suffix("-claim");
-            node.is_some_and(|node| proposed.contains(&node))
-        };
-        let proposed: BTreeSet<NodeClaimName> = names.filter(is_proposed).collect();
-        let commands = newly_empty(&cluster.0, &proposed);
-        commands
-            .into_iter()
-            .flat_map(|command| command.nodes)
-            .collect()
+        let commands = newly_empty(&cluster.0, &claims(proposed), &claims(excluded));
+        let nodes = commands.into_iter().flat_map(|command| command.nodes);
+        nodes.collect()
     };
-    assert_eq!(removed("2", &[]), ["b", "a"]);
-    assert_eq!(removed("2", &["b"]), ["a"]);
-    assert!(removed("1", &["b"]).is_empty(), "b takes the budget");
-    assert!(removed("2", &["a", "b"]).is_empty(), "c has a pod");
+    assert_eq!(removed("2", &[], &[]), ["b", "a"], "c has a pod");
+    assert_eq!(removed("2", &["b"], &[]), ["a"]);
+    assert!(removed("1", &["b"], &[]).is_empty(), "b takes the budget");
+    assert_eq!(removed("1", &[], &["b"]), ["a"], "b takes no budget");
+    assert!(removed("2", &["a", "b"], &[]).is_empty());
 }
 
 #[test]

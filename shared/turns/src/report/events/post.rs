@@ -49,10 +49,9 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     }
     let (mut posted, mut refused) = (0, 0);
     let mut left = fresh.as_slice();
-    while let Some((together, rest)) = left
-        .split_at_checked(left.len().min(CONCURRENT_EVENTS.min(EVENTS_MAX - posted)))
-        .filter(|(together, _)| !together.is_empty())
-    {
+    while !left.is_empty() && posted < EVENTS_MAX {
+        let size = left.len().min(CONCURRENT_EVENTS).min(EVENTS_MAX - posted);
+        let (together, rest) = left.split_at(size);
         left = rest;
         let posts = together.iter().map(async |event| {
             let outcome = post_once(turn.world, turn.cluster, &*turn.api, event).await;
