@@ -151,7 +151,7 @@ enum Command {
     /// End a pause early
     Resume(pause::Resume),
     /// Show or change settings of a registered cluster
-    Settings(settings::Arguments),
+    Settings(settings::command::Arguments),
     /// Show clusters, their turns and relays, and what waits for a person
     Status(status::Arguments),
     /// Remove a cluster from the registry, after the stack has released it
@@ -203,7 +203,7 @@ fn run_command(command: &Command) -> anyhow::Result<Exit> {
         Command::Replay(arguments) => replay::run(arguments)?,
         Command::Review(arguments) => return review::run(arguments),
         Command::Resume(arguments) => return pause::resume(arguments),
-        Command::Settings(arguments) => return settings::run(arguments),
+        Command::Settings(arguments) => return settings::command::run(arguments),
         Command::Status(arguments) => return status::run(arguments),
         Command::Unregister(arguments) => return registry::unregister(arguments),
         Command::Version(arguments) => version::run(arguments)?,

@@ -10,8 +10,8 @@ use crate::{
     exit::Exit,
     journal::source::block_on,
     settings::{
-        Get, Set,
         change::{at, changed, difference},
+        command::{Get, Set},
     },
 };
 

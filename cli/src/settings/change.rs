@@ -6,7 +6,7 @@ use model::spelling::nearest;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Assignment,
+    command::Assignment,
     known::{KNOWN, WITHOUT_EFFECT},
     refusal,
 };
@@ -134,7 +134,7 @@ fn flatten<'v>(key: &str, value: &'v Value, all: &mut BTreeMap<String, &'v Value
 
 #[cfg(test)]
 mod tests {
-    use super::{super::assignment, *};
+    use super::{super::command::assignment, *};
 
     fn set(settings: &Value, texts: &[&str]) -> Result<Value, String> {
         let read = texts.iter().map(|text| assignment(text).unwrap());
