@@ -129,7 +129,7 @@ impl Store {
             .map(|batch| self.write_batch(batch.to_vec()))
             .collect();
         let written: Vec<_> = stream::iter(batches)
-            .buffer_unordered(CONCURRENT_BATCHES)
+            .buffered(CONCURRENT_BATCHES)
             .collect()
             .await;
         written.into_iter().collect()
