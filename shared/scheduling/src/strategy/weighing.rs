@@ -13,6 +13,7 @@ use crate::{
     lower_bound::least_cost_of_any,
     preferences::{IgnoredPreferences, Preference, Preferences},
     spec::FULL_WEIGHT,
+    template,
 };
 
 /// Upper bound on zone counts that are tried, because each takes a solve.
@@ -126,7 +127,7 @@ fn available_zones<'a>(input: &Input<'a>) -> BTreeSet<&'a str> {
             .filter(|offering| offering.available)
             .map(|offering| offering.zone.as_str())
             .collect();
-        let requirements = Requirements::from_selector(pool.requirements);
+        let requirements = template::requirements(pool);
         let allowed = zones.into_iter();
         available.extend(allowed.filter(|zone| allows_zone(&requirements, zone)));
     }

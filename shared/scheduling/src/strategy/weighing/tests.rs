@@ -1,6 +1,6 @@
 //! Worth of spreads over some of the zones.
 
-use model::selector::Operator;
+use model::{labels, selector::Operator};
 
 use super::*;
 use crate::test_cluster::{TestCluster, instance_type, offering, wanting};
@@ -17,6 +17,13 @@ fn only_zones_that_the_node_pool_allows_and_that_have_an_available_offering_coun
     assert_eq!(available(&cluster), "abd");
     cluster.requirements = vec![wanting(labels::ZONE, Operator::NotIn, &["a"])];
     assert_eq!(available(&cluster), "bd");
+    let labelled = cluster.with_input(|input| {
+        let mut input = input.clone();
+        let zone = (labels::ZONE.to_owned(), "d".to_owned());
+        input.pools[0].labels.extend([zone]);
+        available_zones(&input).into_iter().collect::<String>()
+    });
+    assert_eq!(labelled, "d");
 }
 
 #[test]
