@@ -85,7 +85,7 @@ pub struct Report {
     /// Failures that did not end the turn.
     pub problems: Vec<String>,
     /// Warnings that did not impair the turn.
-    #[serde(rename = "complaints")]
+    #[serde(rename = "complaints", alias = "warnings")]
     pub warnings: Vec<String>,
     /// Pauses: owner, end and reason.
     #[serde(default)]
