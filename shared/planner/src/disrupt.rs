@@ -119,7 +119,8 @@ pub fn disrupt_within(
 }
 
 /// Returns commands for nodes that are empty besides the `proposed` ones, which wait for their validation and count against the
-/// budgets: an empty node need not wait until another one is validated. NodeClaims in `excluded` are left out.
+/// budgets: an empty node need not wait until another one is validated. NodeClaims in `excluded` are left out. If a node can be
+/// repaired there are none: the proposals end first, and the next evaluation repairs.
 pub fn newly_empty(
     snapshot: &Snapshot,
     proposed: &BTreeSet<NodeClaimName>,
@@ -130,9 +131,16 @@ pub fn newly_empty(
         excluded,
         ..SearchOptions::new(snapshot)
     };
-    with_methods(&planning, None, snapshot, options, |methods| {
-        methods.emptiness(proposed)
-    })
+    with_methods(
+        &planning,
+        None,
+        snapshot,
+        options,
+        |methods| match repair::choose(methods, &mut DisruptionResult::default()) {
+            Some(_) => Vec::new(),
+            None => methods.emptiness(proposed),
+        },
+    )
 }
 
 /// [`disrupt`] with free moves: every move that saves anything pays.

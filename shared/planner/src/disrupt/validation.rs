@@ -54,8 +54,8 @@ pub fn validation_wait(snapshot: &Snapshot, command: &Command) -> SignedDuration
     longest.clamp(SignedDuration::ZERO, VALIDATED_AFTER)
 }
 
-/// Time from which the pods of an empty node have not changed; `None` if it has pods to disturb, or if a change of its pods is
-/// not recorded yet.
+/// Last recorded change of an empty node's pods; `None` if it has pods to disturb, or if a change of its pods is not recorded yet.
+/// A pod that came and left between two turns leaves no record: validation itself reads pods again.
 fn empty_since(state_node: &StateNode<'_>, now: Timestamp) -> Option<Timestamp> {
     let (claim, pods) = (state_node.claim?, &state_node.pods);
     // Pods that cost nothing to evict leave a node empty, and are disturbed all the same.

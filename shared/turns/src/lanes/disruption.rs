@@ -31,6 +31,9 @@ use crate::{
 
 /// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
 const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
+/// Age of the oldest waiting proposal from which no further one is added: each is older than that when the oldest is validated, so
+/// that all end within one and a half validation periods, and the next search comes to repair, drift and consolidation.
+const ADDED_WITHIN: SignedDuration = SignedDuration::from_millis(7_500);
 /// Most proposals of empty nodes that wait for their validation at the same time: each is a row that every turn reads.
 const PROPOSALS_MAX: usize = 8;
 /// Upper bound on evaluations in one turn, where the check refuses commands.
@@ -174,7 +177,16 @@ async fn validate_or_search(
             report.run_again_at(due);
             propose_newly_empty(turn, executor, observed, report).await
         }
-        None => validate(turn, executor, observed, &proposal, report).await,
+        None => {
+            let commands = observed.snapshot.commands.iter();
+            let others = commands.filter(|command| {
+                command.state == CommandState::Proposed && command.id != proposal.id
+            });
+            if let Some(next) = others.filter_map(due_of).min() {
+                report.run_again_at(next);
+            }
+            validate(turn, executor, observed, &proposal, report).await
+        }
     }
 }
 
@@ -193,7 +205,10 @@ async fn propose_newly_empty(
         let choice = proposal.choice.as_ref();
         choice.is_some_and(|choice| choice.method == Method::Emptiness)
     };
-    if observed.snapshot.settings.optimize == Optimize::Upstream
+    let oldest = proposals.iter().map(|proposal| proposal.committed_at).min();
+    let is_late = oldest.is_none_or(|at| observed.snapshot.now.duration_since(at) >= ADDED_WITHIN);
+    if is_late
+        || observed.snapshot.settings.optimize == Optimize::Upstream
         || proposals.len() >= PROPOSALS_MAX
         || !proposals.iter().all(is_emptiness)
     {

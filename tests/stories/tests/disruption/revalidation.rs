@@ -99,8 +99,8 @@ async fn empty_node_that_gets_a_pod_before_its_deletion_is_kept() {
     assert!(rig.sim.with(all_bound) && rig.sim.with(no_node_is_marked));
 }
 
-#[tokio::test]
-async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it() {
+/// Two full nodes of a NodePool without a delay of its consolidation; the first one is empty and proposed for removal.
+async fn first_of_two_is_proposed() -> Rig {
     let mut rig = Rig::ready(Relay::Watching).await;
     rig.scale(5);
     grow(&rig, "more", 5);
@@ -113,15 +113,32 @@ async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it
     });
     rig.scale(0);
     wait(&mut rig, 10, proposed).await;
+    rig
+}
+
+fn waiting_proposals(world: &mut fakes::World) -> usize {
+    let states = states(world).into_iter();
+    states
+        .filter(|state| *state == CommandState::Proposed)
+        .count()
+}
+
+#[tokio::test]
+async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it() {
+    let mut rig = first_of_two_is_proposed().await;
     grow(&rig, "more", 0);
-    let waiting = |world: &mut fakes::World| {
-        let states = states(world).into_iter();
-        states
-            .filter(|state| *state == CommandState::Proposed)
-            .count()
-    };
-    wait(&mut rig, 10, |world| waiting(world) == 2).await;
+    wait(&mut rig, 7, |world| waiting_proposals(world) == 2).await;
     wait(&mut rig, 60, |world| world.account.alive().count() == 0).await;
+}
+
+#[tokio::test]
+async fn node_that_becomes_empty_late_in_a_validation_waits_for_the_next_search() {
+    let mut rig = first_of_two_is_proposed().await;
+    rig.pass(secs(8)).await;
+    grow(&rig, "more", 0);
+    rig.pass(secs(4)).await;
+    assert_eq!(rig.sim.with(waiting_proposals), 1);
+    wait(&mut rig, 90, |world| world.account.alive().count() == 0).await;
 }
 
 #[tokio::test]

@@ -52,6 +52,21 @@ fn small(node: &str) -> (Reason, Vec<String>, Vec<Vec<String>>) {
 }
 
 #[test]
+fn no_empty_node_is_proposed_beside_others_while_a_node_can_be_repaired() {
+    let newly_empty = |minutes| {
+        let cluster = unhealthy(1, minutes).node("empty", "small", &[]);
+        let cluster = cluster.with(|snapshot| {
+            let disruption = &mut snapshot.node_pools[0].disruption;
+            disruption.consolidate_after = ConsolidateAfter::default();
+            disruption.budgets = vec![budget("100%")];
+        });
+        let none = BTreeSet::new();
+        newly_empty(&cluster.0, &none, &none).len()
+    };
+    assert_eq!([29, 31].map(newly_empty), [1, 0]);
+}
+
+#[test]
 fn unhealthy_node_is_replaced_after_its_toleration() {
     assert!(unhealthy(1, 29).commands().is_empty());
     let unhealthy = unhealthy(1, 31);
