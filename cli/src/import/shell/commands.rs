@@ -21,6 +21,8 @@ const COMPOUNDS: [(&str, &str); 8] = [
 ];
 /// Reserved words within a compound command, after which a list of commands begins.
 const INNER: [&str; 4] = ["then", "else", "elif", "do"];
+/// Operators after which a list of commands continues over newlines.
+const CONTINUING: [&str; 4] = ["&&", "||", "|", "|&"];
 
 /// A simple command: assignments, and words without redirections. Each keeps its quotes and expansions.
 #[derive(Debug)]
@@ -113,6 +115,7 @@ impl<'a> Parser<'a, '_> {
 
     fn operator(&mut self, token: Token<'a>) -> Result<(), Unreadable> {
         match token.text {
+            "\n" if self.continues_list() => {}
             "\n" | ";" => self.begin_list(),
             "&" => {
                 self.mark(self.list_start, &Context::Background);
@@ -140,6 +143,12 @@ impl<'a> Parser<'a, '_> {
         Ok(())
     }
 
+    /// Whether the newline at the current position leaves the list of commands open. After another newline that is decided.
+    fn continues_list(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        before.is_some_and(|before| before.text == "\n" || CONTINUING.contains(&before.text))
+    }
+
     fn begin_list(&mut self) {
         self.list = None;
         self.list_start = self.commands.len();
@@ -156,8 +165,16 @@ impl<'a> Parser<'a, '_> {
         match token.text {
             "case" => {
                 self.open(token, "case")?;
-                while self.peek().is_some_and(|token| token.text != "in") {
+                // The word that patterns are compared with.
+                self.at += 1;
+                while self.peek().is_some_and(|token| token.text == "\n") {
                     self.at += 1;
+                }
+                if self.peek().is_none_or(|token| token.text != "in") {
+                    return Err(Unreadable {
+                        line: token.line,
+                        why: "case has no `in`".to_owned(),
+                    });
                 }
                 self.at += 1;
                 if let Some(frame) = self.frames.last_mut() {
@@ -178,11 +195,16 @@ impl<'a> Parser<'a, '_> {
                 Ok(())
             }
             "[[" => {
-                while self.peek().is_some_and(|token| token.text != "]]") {
+                while let Some(inner) = self.peek() {
                     self.at += 1;
+                    if inner.text == "]]" {
+                        return Ok(());
+                    }
                 }
-                self.at += 1;
-                Ok(())
+                Err(Unreadable {
+                    line: token.line,
+                    why: "[[ is not closed".to_owned(),
+                })
             }
             "!" | "time" => {
                 self.at += 1;
@@ -379,7 +401,8 @@ mod tests {
 
     #[test]
     fn commands_in_lists_functions_and_shells_of_their_own_have_one() {
-        let script = "a || b\nc | d\ne && f &\ng() {\n  h\n}\nfunction i\n{ j; }\n(k)\nl || exit 1\nm\n[ n ] && exit 0\no\n";
+        let script = "a || b\nc | d\ne && f &\ng() {\n  h\n}\nfunction i\n{ j; }\n(k)\nl || exit 1\nm\np &&\n\nq || # r\n s\nt |\nu &\nv\n\
+                      [ n ] && exit 0\no\n";
         assert_eq!(
             commands(script),
             [
@@ -395,9 +418,15 @@ mod tests {
                 "10 l",
                 "10 exit 1 (after `||`)",
                 "11 m",
-                "12 [ n ]",
-                "12 exit 0 (after `&&`)",
-                "13 o (after line 12, which may end the script)",
+                "12 p",
+                "14 q (after `&&`)",
+                "15 s (after `||`)",
+                "16 t (in a pipeline)",
+                "17 u (in a pipeline)",
+                "18 v",
+                "19 [ n ]",
+                "19 exit 0 (after `&&`)",
+                "20 o (after line 19, which may end the script)",
             ]
         );
     }
@@ -411,6 +440,8 @@ mod tests {
             ("a ;;", 1),
             ("a )", 1),
             ("a b (c)", 1),
+            ("a\n[[ b && c\nd\n", 2),
+            ("a\ncase b\nc\nesac\nfor d in e; do f; done\n", 2),
         ] {
             assert_eq!(
                 read(script).err().map(|error| error.line),

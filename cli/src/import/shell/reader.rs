@@ -5,6 +5,11 @@ use std::{fmt, ops::Range};
 /// Bound on substitutions within each other, which are read recursively.
 const DEPTH_MAX: usize = 50;
 
+/// Characters that end a word: blanks, of which bash knows no others, and those of operators.
+const WORD_ENDS: &str = " \t\r\n;&|<>()";
+/// Characters after which a number sign begins a comment.
+const COMMENTS_AFTER: &str = " \t\n(;&|";
+
 /// Part of a script that is not understood.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::import) struct Unreadable {
@@ -103,7 +108,7 @@ impl<'a> Reader<'a> {
                 '`' => self.quoted('`')?,
                 '"' => self.double_quoted()?,
                 '$' => self.dollar(false)?,
-                _ if next.is_whitespace() || ";&|<>()".contains(next) => break,
+                _ if WORD_ENDS.contains(next) => break,
                 _ => self.skip_character(),
             }
         }
@@ -208,7 +213,7 @@ impl<'a> Reader<'a> {
                 '`' => self.quoted('`')?,
                 '"' => self.double_quoted()?,
                 '$' => self.dollar(false)?,
-                '#' if before.is_whitespace() => self.comment(),
+                '#' if COMMENTS_AFTER.contains(before) => self.comment(),
                 '(' => {
                     open += 1;
                     self.skip(1);

@@ -106,6 +106,13 @@ pub(super) fn read(script: &str) -> Result<Tokens<'_>, Unreadable> {
             }
             None => {
                 reader.word()?;
+                if reader.at == start {
+                    // Reading would never end.
+                    return Err(Unreadable {
+                        line,
+                        why: format!("{first:?} begins no word"),
+                    });
+                }
                 let text = script.get(start..reader.at).unwrap_or_default();
                 if let Some(ignores_tabs) = expects_marker.take() {
                     let marker = text.replace(['\'', '"', '\\'], "");
@@ -154,6 +161,19 @@ mod tests {
             words("a>b 2>&1|c&&d <(e f)"),
             ["a", ">", "b", "2", ">&", "1", "|", "c", "&&", "d", "<(e f)"]
         );
+        // A comment may hold a parenthesis.
+        assert_eq!(words("$(a;# )\nb) c"), ["$(a;# )\nb)", "c"]);
+    }
+
+    #[test]
+    fn only_blanks_of_bash_separate_words() {
+        for space in ['\u{a0}', '\u{b}', '\u{c}', '\u{85}', '\u{2003}', '\u{3000}'] {
+            let word = format!("a{space}b");
+            assert_eq!(words(&format!("{word} c")), [&word, "c"]);
+            assert_eq!(words(&format!("{space} c")).len(), 2);
+            let substitution = format!("$(a{space}# b)");
+            assert_eq!(words(&substitution), [&substitution]);
+        }
     }
 
     #[test]
