@@ -2,19 +2,37 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{commands::Command, reader};
+use super::{commands::Command, context::Context, reader};
 
 /// Commands before assignments that leave them assignments.
 const DECLARATIONS: [&str; 4] = ["export", "declare", "readonly", "typeset"];
 /// Commands that may set any variable.
 const SOURCES: [&str; 3] = ["source", ".", "eval"];
+/// Commands, other than declarations, that set the variables that they name.
+const SETTERS: [&str; 8] = [
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "unset",
+];
+/// Commands that run another one in the same shell.
+const RUNNERS: [&str; 2] = ["builtin", "command"];
 /// Variable that decides how unquoted values are split.
 const SEPARATORS: &str = "IFS";
+/// Characters at which unquoted values are split, unless the script sets others.
+const BLANKS: [char; 3] = [' ', '\t', '\n'];
 
 /// The variables after the commands read so far. A variable has a known value if one command sets it, which always runs, to a literal.
 #[derive(Debug, Default)]
 pub(in crate::import) struct Variables {
     values: BTreeMap<String, Assigned>,
+    /// Names that compound commands, functions and declarations with attributes mention without a dollar sign, with the line of the first
+    /// mention. Such commands may run later, and attributes change later values.
+    mentioned: BTreeMap<String, usize>,
     /// Reason why no variable is known.
     cleared: Option<String>,
 }
@@ -38,18 +56,18 @@ impl Variables {
     /// Reads the next command of the script.
     pub(in crate::import) fn read(&mut self, command: &Command<'_>) {
         let line = command.line;
+        if sets_any(&command.words) {
+            let command = command.words.join(" ");
+            self.cleared = Some(format!("line {line}, `{command}`, may set it"));
+            return;
+        }
         let mut words = command.words.as_slice();
-        if let [first, rest @ ..] = words {
-            if SOURCES.contains(first) {
-                let command = command.words.join(" ");
-                self.cleared = Some(format!("line {line}, `{command}`, may set it"));
-                return;
-            }
-            if DECLARATIONS.contains(first) {
+        if let [first, rest @ ..] = words
+            && DECLARATIONS.contains(first)
+        {
+            words = rest;
+            while let Some((&"-r" | &"-x", rest)) = words.split_first() {
                 words = rest;
-                while let Some((&"-r" | &"-x", rest)) = words.split_first() {
-                    words = rest;
-                }
             }
         }
         let assignments: Option<Vec<_>> = words.iter().map(|word| assignment(word)).collect();
@@ -61,10 +79,11 @@ impl Variables {
             }
             None => {
                 let exports = ["export", "readonly"].map(Some);
-                if !exports.contains(&command.words.first().copied()) {
-                    for word in &command.words {
-                        self.forget_mentioned(word, line);
-                    }
+                let is_export = exports.contains(&command.words.first().copied());
+                // An exported variable keeps its value.
+                let keeps = |word: &str| is_export && name_length(word) == word.len();
+                for word in command.words.iter().filter(|word| !keeps(word)) {
+                    self.forget_mentioned(word, command);
                 }
             }
         }
@@ -72,17 +91,20 @@ impl Variables {
 
     fn assign(&mut self, name: &str, raw: &str, command: &Command<'_>) {
         let line = command.line;
-        self.forget_mentioned(raw, line);
+        self.forget_mentioned(raw, command);
         if name == SEPARATORS {
             self.cleared = Some(format!("line {line} sets {SEPARATORS}"));
         }
         let value = match (self.values.get(name), &command.context) {
             (Some(before), _) => Err(format!("lines {} and {line} set {name}", before.line)),
             (None, Some(context)) => Err(format!("line {line} sets {name} {context}")),
-            (None, None) => {
-                let value = self.literal(raw);
-                value.ok_or_else(|| format!("line {line} sets {name} to what it computes"))
-            }
+            (None, None) => match self.mentioned.get(name) {
+                Some(before) => Err(format!("line {before} may set {name}, too")),
+                None => {
+                    let value = self.literal(raw);
+                    value.ok_or_else(|| format!("line {line} sets {name} to what it computes"))
+                }
+            },
         };
         let assigned = Assigned { line, value };
         self.values.insert(name.to_owned(), assigned);
@@ -151,16 +173,19 @@ impl Variables {
                 '$' | '`' if !is_single => {
                     let (length, value) = self.expansion(rest);
                     if let (true, true, Some(value)) = (is_plain, splits, value) {
-                        let starts = value.starts_with(char::is_whitespace);
-                        let ends = value.ends_with(char::is_whitespace);
+                        let starts = value.starts_with(BLANKS);
+                        let ends = value.ends_with(BLANKS);
                         if starts {
                             words.extend(current.take());
                         }
-                        for (number, part) in value.split_whitespace().enumerate() {
+                        let parts = value.split(BLANKS).filter(|part| !part.is_empty());
+                        for (number, part) in parts.enumerate() {
                             if number > 0 {
                                 words.extend(current.take());
                             }
-                            current.get_or_insert_with(empty).text.push_str(part);
+                            let current = current.get_or_insert_with(empty);
+                            current.text.push_str(part);
+                            current.is_pattern |= part.contains(['*', '?', '[']);
                         }
                         if ends {
                             words.extend(current.take());
@@ -196,28 +221,43 @@ impl Variables {
         (length, self.value(name))
     }
 
-    /// Forgets the variables that a word may set: those that it names without a dollar sign.
-    fn forget_mentioned(&mut self, word: &str, line: usize) {
-        let names: BTreeSet<&str> = word
-            .split(|character: char| !is_of_name(character))
-            .collect();
-        let is_mentioned = |name: &str| {
-            names.contains(name) && {
-                let mut mentions = word.match_indices(name);
-                mentions.any(|(at, _)| {
-                    let before = word.get(..at).unwrap_or_default();
-                    !(before.ends_with('$')
-                        || before.ends_with("${")
-                        || before.ends_with(is_of_name))
-                })
-            }
-        };
-        for (name, assigned) in &mut self.values {
-            if assigned.value.is_ok() && is_mentioned(name) {
+    /// Forgets the variables that a word of a command may set: those that it mentions.
+    fn forget_mentioned(&mut self, word: &str, command: &Command<'_>) {
+        let line = command.line;
+        for name in mentioned_names(word) {
+            if let Some(assigned) = self.values.get_mut(name)
+                && assigned.value.is_ok()
+            {
                 assigned.value = Err(format!("line {line} may set {name}, too"));
+            }
+            let is_compound = matches!(command.context, Some(Context::Compound { .. }));
+            let is_declaration = command
+                .words
+                .first()
+                .is_some_and(|first| DECLARATIONS.contains(first));
+            if is_compound || is_declaration {
+                self.mentioned.entry(name.to_owned()).or_insert(line);
             }
         }
     }
+}
+
+/// The names in a word that do not follow a dollar sign, and those of expansions that assign a default.
+fn mentioned_names(word: &str) -> BTreeSet<&str> {
+    let mut names = BTreeSet::new();
+    let mut start = 0;
+    for part in word.split(|character: char| !is_of_name(character)) {
+        let before = word.get(..start).unwrap_or_default();
+        let after = word.get(start + part.len()..).unwrap_or_default();
+        let is_expansion = before.ends_with('$') || before.ends_with("${");
+        let within = after.split('}').next().unwrap_or_default();
+        let assigns = before.ends_with("${") && within.contains('=');
+        if !part.is_empty() && (!is_expansion || assigns) {
+            names.insert(part);
+        }
+        start += part.len() + after.chars().next().map_or(0, char::len_utf8);
+    }
+    names
 }
 
 fn empty() -> Expanded {
@@ -245,6 +285,28 @@ fn escaped(rest: &str, is_double: bool) -> (usize, String) {
 fn assignment(word: &str) -> Option<(&str, &str)> {
     let (name, value) = word.split_once('=')?;
     (!name.is_empty() && name_length(name) == name.len()).then_some((name, value))
+}
+
+/// Whether a command may set any variable: it runs commands that are not read, or the shell computes the name of a variable.
+fn sets_any(words: &[&str]) -> bool {
+    let is_prefix = |word: &&&str| assignment(word).is_some() || RUNNERS.contains(*word);
+    let prefixes = words.iter().take_while(is_prefix).count();
+    let Some((command, arguments)) = words.get(prefixes..).and_then(<[_]>::split_first) else {
+        return false;
+    };
+    let computes_name = |word: &&str| {
+        let name = word.split_once('=').map_or(*word, |(name, _)| name);
+        name.contains(['$', '`'])
+    };
+    match *command {
+        // printf sets a variable only with this option.
+        "printf" if arguments.first().is_none_or(|word| !word.starts_with("-v")) => false,
+        command if SOURCES.contains(&command) => true,
+        command => {
+            (DECLARATIONS.contains(&command) || SETTERS.contains(&command))
+                && arguments.iter().any(computes_name)
+        }
+    }
 }
 
 fn is_of_name(character: char) -> bool {
@@ -295,6 +357,13 @@ mod tests {
             ("declare -r A=1 B=2\nc $A$B", &["c", "12"]),
             ("A=\nc x$A \"$A\"", &["c", "x", ""]),
             ("echo $((1<<2)) '<<'\nA=1\nc $A", &["c", "1"]),
+            ("export -p\nA=1\nexport B=$X A\nc $A", &["c", "1"]),
+            ("A='a\u{a0}b\tc'\nc $A", &["c", "a\u{a0}b", "c"]),
+            ("A=1\nprintf '%s=%s' \"$B\" C\nc $A", &["c", "1"]),
+            (
+                "f() {\n  echo $A ${A} ${A:-x} AB\n}\nA=1\nc $A",
+                &["c", "1"],
+            ),
         ] {
             assert_eq!(last(script).0, expected, "{script}");
         }
@@ -318,6 +387,39 @@ mod tests {
             ("A=1\nB=$((A++))", "line 2 may set A, too"),
             ("A=1\nfor A in x; do :; done", "line 2 may set A, too"),
             ("A=1\n\nA=1", "lines 1 and 3 set A"),
+            ("A=1\n: ${A:=2}", "line 2 may set A, too"),
+            ("A=1\n: \"${A=2}\"", "line 2 may set A, too"),
+            ("A=1\nexport \"A=2\"", "line 2 may set A, too"),
+            ("A=1\nexport B A=2", "line 2 may set A, too"),
+            (
+                "export $(cat /etc/environment)\nA=1",
+                "line 1, `export $(cat /etc/environment)`, may set it",
+            ),
+            (
+                "while read line; do\n  export \"$line\"\ndone < f\nA=1",
+                "line 2, `export \"$line\"`, may set it",
+            ),
+            (
+                "A=1\ndeclare -x \"$k=$v\"",
+                "line 2, `declare -x \"$k=$v\"`, may set it",
+            ),
+            (
+                "A=1\nread -r \"$k\" < f",
+                "line 2, `read -r \"$k\"`, may set it",
+            ),
+            (
+                "A=1\nprintf -v \"$k\" 2",
+                "line 2, `printf -v \"$k\" 2`, may set it",
+            ),
+            (
+                "A=1\nB=2 command . f",
+                "line 2, `B=2 command . f`, may set it",
+            ),
+            ("declare -i A\nA=1+1", "line 1 may set A, too"),
+            ("A=1\n: ${A[0]:=2}", "line 2 may set A, too"),
+            ("f() {\n  read A\n}\nA=1\nf", "line 2 may set A, too"),
+            ("f() {\n  : ${A:=2}\n}\nA=1\nf", "line 2 may set A, too"),
+            ("if x; then\n  B=$((A++))\nfi\nA=1", "line 2 may set A, too"),
             (
                 "A=1\n. /etc/environment",
                 "line 2, `. /etc/environment`, may set it",
@@ -368,5 +470,10 @@ mod tests {
         ] {
             assert_eq!(variables.words(word)[0].is_pattern, is_pattern, "{word}");
         }
+        let commands = shell::read("A='a*'").unwrap();
+        let mut variables = Variables::default();
+        variables.read(&commands[0]);
+        assert!(variables.words("$A")[0].is_pattern);
+        assert!(!variables.words("\"$A\"")[0].is_pattern);
     }
 }
