@@ -6,6 +6,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use super::{bootstrap, bottlerocket, group::Group, kubelet::USER_DATA, node_config, shell};
 
 const WINDOWS_BOOTSTRAP: &str = "Start-EKSBootstrap.ps1";
+/// Content type of scripts that cloud-init runs early in every boot.
+const BOOTHOOK: &str = "text/cloud-boothook";
 /// Upper bound of EC2 on user data, in bytes.
 const USER_DATA_MAX: usize = 16_384;
 /// Folder of the files by which eksctl configures kubelets, and of its scripts that start them.
@@ -39,14 +41,18 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
         }
         is_changed |= content != part.content;
         if !["", "#!/bin/bash"].contains(&content.trim()) {
-            let content_type = part.content_type().unwrap_or_default();
-            rest.push((format, Part::new(content_type, content)));
+            rest.push((format, Part { content, ..part }));
         }
     }
+    let is_custom = group.class.get("amiFamily") == Some(&"Custom".into());
     let rest = match rest.as_slice() {
         [] => return,
+        // The nodes of other families get plain text as a script, which runs late and once.
+        [(_, only)] if !is_archive && is_boothook(only) && !is_custom => {
+            mime::write(&[Part::new(BOOTHOOK, only.content.as_str())])
+        }
         _ if !is_changed => text.to_owned(),
-        [(Format::Script, only)] => only.content.clone(),
+        [(Format::Script, only)] if !is_boothook(only) => only.content.clone(),
         [(_, only)] if !is_archive => only.content.clone(),
         parts => mime::write(
             &parts
@@ -62,6 +68,12 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
         ));
     }
     group.class.insert("userData".to_owned(), rest.into());
+}
+
+/// Whether a script runs early in every boot, by the header of its part or by its first line.
+fn is_boothook(part: &Part) -> bool {
+    let content_type = part.content_type().unwrap_or_default();
+    content_type.starts_with(BOOTHOOK) || part.content.trim_start().starts_with("#cloud-boothook")
 }
 
 /// Format of user data, or of a part of an archive.
@@ -93,7 +105,7 @@ impl Format {
             _ if is_start(&["#cloud-config"]) => Self::CloudConfig,
             _ if is_start(&["#!", "#cloud-boothook"]) => Self::Script,
             _ if content_type.starts_with("text/cloud-config") => Self::CloudConfig,
-            _ if content_type.starts_with("text/cloud-boothook") => Self::Script,
+            _ if content_type.starts_with(BOOTHOOK) => Self::Script,
             _ if has_line("[settings") || has_line("settings.") => Self::Bottlerocket,
             _ if has_line("<powershell>") => Self::PowerShell,
             _ if text.contains(node_config::API_GROUP)
@@ -141,12 +153,13 @@ fn decoded_parts(group: &mut Group, text: &str) -> Vec<(Format, Part)> {
         }
     };
     let mut decoded = Vec::new();
-    for part in parts {
+    for mut part in parts {
         match content(&part) {
             Some(content) => {
-                let content_type = part.content_type().unwrap_or_default();
-                let format = Format::of(&content, Some(content_type));
-                decoded.push((format, Part::new(content_type, content)));
+                part.headers.retain(|header| !is_encoding(header));
+                part.content = content.replace("\r\n", "\n");
+                let format = Format::of(&part.content, part.content_type());
+                decoded.push((format, part));
             }
             None => group.refuse(
                 USER_DATA,
@@ -160,15 +173,16 @@ fn decoded_parts(group: &mut Group, text: &str) -> Vec<(Format, Part)> {
 
 /// The content of a part: Terraform's cloudinit_config, for one, encodes parts.
 fn content(part: &Part) -> Option<String> {
-    let is_encoded = part.headers.iter().any(|(name, value)| {
-        name.eq_ignore_ascii_case("content-transfer-encoding")
-            && value.eq_ignore_ascii_case("base64")
-    });
-    if !is_encoded {
+    if !part.headers.iter().any(is_encoding) {
         return Some(part.content.clone());
     }
     let plain: String = part.content.split_whitespace().collect();
     String::from_utf8(STANDARD.decode(plain).ok()?).ok()
+}
+
+/// Whether a header says that the content is in base64.
+fn is_encoding((name, value): &(String, String)) -> bool {
+    name.eq_ignore_ascii_case("content-transfer-encoding") && value.eq_ignore_ascii_case("base64")
 }
 
 /// The family of an image that user data is written for. Comments and names of images do not count.

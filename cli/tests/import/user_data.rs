@@ -396,3 +396,59 @@ fn labels_and_taints_that_are_not_read_are_reported_with_their_line() {
     let (_, _, messages) = import_group(call, json!({}), &[]);
     assert!(!messages.contains("which is not read"), "{messages}");
 }
+
+#[test]
+fn boothooks_and_headers_of_parts_stay_in_the_archive() {
+    let archive = |parts: &[&str]| {
+        let parts: Vec<String> = parts.iter().map(|part| format!("--//\n{part}\n")).collect();
+        format!(
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n{}--//--\n",
+            parts.concat()
+        )
+    };
+    let call = "Content-Type: text/x-shellscript\n\n#!/bin/bash\n/etc/eks/bootstrap.sh prod --max-pods 9\n";
+    let boothook = "Content-Type: text/cloud-boothook\n\n#!/bin/bash\nearly\n";
+    let config = "Content-Type: text/cloud-config\nMerge-Type: list(append)+dict(recurse_array)+str()\n\n#cloud-config\nruncmd: []\n";
+    let script = "Content-Type: text/x-shellscript\n\n#!/bin/bash\nlate\n";
+    for (parts, expected) in [
+        (
+            &[boothook, call][..],
+            &["Content-Type: text/cloud-boothook\n", "early\n"][..],
+        ),
+        (
+            &["\n#cloud-boothook\nearly\n", call],
+            &["multipart/mixed", "#cloud-boothook\n"],
+        ),
+        (
+            &[config, call],
+            &[
+                "Content-Type: text/cloud-config\n",
+                "Merge-Type: list(append)+dict(recurse_array)+str()\n",
+            ],
+        ),
+        (
+            &[script, call],
+            &["userData: |\n    #!/bin/bash\n    late\n"],
+        ),
+    ] {
+        let (output, manifests, messages) = import_group(archive(parts), json!({}), &[]);
+        assert!(output.status.success(), "{messages}");
+        for text in expected {
+            assert!(manifests.contains(text), "{text}: {manifests}");
+        }
+        assert!(!manifests.contains("bootstrap.sh"), "{manifests}");
+    }
+}
+
+#[test]
+fn lone_boothook_becomes_an_archive_unless_its_family_is_custom() {
+    let script = "#cloud-boothook\n#!/bin/bash\nearly\n";
+    let call = format!("{script}/etc/eks/bootstrap.sh prod --max-pods 9\n");
+    for (user_data, is_archive) in [(call.as_str(), true), (script, false)] {
+        let (output, manifests, messages) = import_group(user_data, json!({}), &[]);
+        assert!(output.status.success(), "{messages}");
+        assert!(manifests.contains("#cloud-boothook\n"), "{manifests}");
+        let header = "Content-Type: text/cloud-boothook\n";
+        assert_eq!(manifests.contains(header), is_archive, "{manifests}");
+    }
+}
