@@ -26,6 +26,8 @@ struct Kept {
     state: State,
     /// Time of the last observation, whether it changed the state or not.
     observed_at: Timestamp,
+    /// Time of the newest nodes. Records of a journal may arrive later than records of younger turns.
+    nodes_at: Timestamp,
     /// Dollars per hour of nodes and NodeClaims, by name.
     prices: BTreeMap<String, f64>,
     /// The serialized document; `None` after a change.
@@ -66,6 +68,7 @@ impl Hub {
             kept: Mutex::new(Kept {
                 state,
                 observed_at: at,
+                nodes_at: Timestamp::MIN,
                 prices: BTreeMap::new(),
                 text: None,
             }),
@@ -108,31 +111,41 @@ impl Hub {
         }
     }
 
+    /// Shows an observation, unless a newer one is shown.
     pub(super) fn show(&self, observation: Observation) {
         self.show_cost(observation.at, &observation.nodes);
-        self.change(|Kept { state, .. }| {
-            let is_same = state.nodes == observation.nodes
-                && state.pools == observation.pools
-                && state.pending == observation.pending
-                && state.notes == observation.notes
-                && state.problems.is_empty();
-            if is_same {
-                return false;
-            }
-            state.at = observation.at;
-            state.pools = observation.pools;
-            state.nodes = observation.nodes;
-            state.pending = observation.pending;
-            state.notes = observation.notes;
-            state.problems.clear();
-            true
-        });
+        self.change(
+            |Kept {
+                 state, nodes_at, ..
+             }| {
+                if observation.at < *nodes_at {
+                    return false;
+                }
+                let is_same = state.nodes == observation.nodes
+                    && state.pools == observation.pools
+                    && state.pending == observation.pending
+                    && state.notes == observation.notes
+                    && state.problems.is_empty();
+                if is_same {
+                    return false;
+                }
+                state.at = observation.at;
+                state.pools = observation.pools;
+                state.nodes = observation.nodes;
+                state.pending = observation.pending;
+                state.notes = observation.notes;
+                state.problems.clear();
+                true
+            },
+        );
     }
 
-    /// Adds the cost of these nodes to the curve, and to decisions about them.
+    /// Adds the cost of these nodes to the curve, and to decisions about them. The curve skips nodes that are older than its end.
     pub(super) fn show_cost(&self, at: Timestamp, nodes: &[NodeBox]) {
         let (hourly, list) = cost(nodes);
         self.change(|kept| {
+            let is_late = at < kept.nodes_at;
+            kept.nodes_at = kept.nodes_at.max(at);
             kept.observed_at = kept.observed_at.max(at);
             if kept.prices.len() > PRICES_MAX {
                 kept.prices.clear();
@@ -140,7 +153,10 @@ impl Hub {
             for node in nodes {
                 let Some(hourly) = node.hourly else { continue };
                 for name in node.claim.iter().chain([&node.name]) {
-                    kept.prices.insert(name.clone(), hourly);
+                    let price = kept.prices.entry(name.clone()).or_insert(hourly);
+                    if !is_late {
+                        *price = hourly;
+                    }
                 }
             }
             let mut is_new = false;
@@ -155,11 +171,12 @@ impl Hub {
             let is_known = costs
                 .last()
                 .is_some_and(|last| last.hourly == hourly && last.list == list);
-            if !is_known {
+            if !is_known && !is_late {
                 costs.push(Cost { at, hourly, list });
                 keep_newest(costs, COSTS_MAX);
+                is_new = true;
             }
-            is_new || !is_known
+            is_new
         });
     }
 
@@ -167,6 +184,15 @@ impl Hub {
     pub(super) fn observed_until(&self, at: Timestamp) {
         let mut kept = self.lock();
         kept.observed_at = kept.observed_at.max(at);
+    }
+
+    /// Records warnings about the state.
+    pub(super) fn note(&self, notes: Vec<String>) {
+        self.change(|Kept { state, .. }| {
+            let is_new = state.notes != notes;
+            state.notes = notes;
+            is_new
+        });
     }
 
     /// Records problems and keeps the last state.
@@ -178,37 +204,38 @@ impl Hub {
         });
     }
 
-    /// Adds decisions. One that is known already is skipped, or takes the place of the known one if its reason has changed.
+    /// Adds decisions. One that is known already takes the place of the known one, unless it is older.
     pub(crate) fn decided(&self, decisions: Vec<Decision>) {
         self.change(|Kept { state, prices, .. }| {
-            let known = state.decisions.iter().enumerate();
+            let before = state.decisions.clone();
+            // Older ones than are kept would come and go with every observation.
+            let is_full = before.len() >= DECISIONS_MAX;
+            let oldest = before.first().map(|decision| decision.at);
+            let oldest = oldest.filter(|_| is_full);
+            let known = before.iter().enumerate();
             let mut known: BTreeMap<_, usize> =
                 known.map(|(at, decision)| (key(decision), at)).collect();
-            let mut is_new = false;
-            // Older ones than are kept would come and go with every observation.
-            let surplus = decisions.len().saturating_sub(DECISIONS_MAX);
-            for mut decision in decisions.into_iter().skip(surplus) {
+            for mut decision in decisions {
                 decision.hourly = change_of_cost(&decision, prices);
                 let key = key(&decision);
                 match known.get(&key).and_then(|at| state.decisions.get_mut(*at)) {
+                    Some(old) if decision.at < old.at => {}
                     Some(old) => {
                         decision.hourly = decision.hourly.or(old.hourly);
-                        is_new |= *old != decision;
                         *old = decision;
                     }
+                    None if oldest.is_some_and(|oldest| decision.at <= oldest) => {}
                     None => {
                         known.insert(key, state.decisions.len());
                         state.decisions.push(decision);
-                        is_new = true;
                     }
                 }
             }
-            if is_new {
-                // Decisions of the same time stay in the order of their arrival.
-                state.decisions.sort_by_key(|decision| decision.at);
-                keep_newest(&mut state.decisions, DECISIONS_MAX);
-            }
-            is_new
+            // Decisions of the same time stay in the order of their arrival.
+            state.decisions.sort_by_key(|decision| decision.at);
+            keep_newest(&mut state.decisions, DECISIONS_MAX);
+            // Several reasons for one node replace each other in every observation, so only the outcome shows whether anything is new.
+            state.decisions != before
         });
     }
 

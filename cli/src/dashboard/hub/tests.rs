@@ -76,3 +76,86 @@ fn time_passes_without_a_new_revision() {
     };
     assert_eq!((cost.at, cost.hourly, cost.list), (at(1), 0.25, 1.0));
 }
+
+fn revision(hub: &Hub) -> u64 {
+    hub.lock().state.revision
+}
+
+fn observation(minute: i64, nodes: Vec<NodeBox>) -> Observation {
+    Observation {
+        at: at(minute),
+        pools: Vec::new(),
+        nodes,
+        pending: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+#[test]
+fn decisions_that_are_observed_again_make_no_new_revision() {
+    let hub = hub();
+    let keep = |minute, why| decision(at(minute), DecisionKind::Keep, "keep", "web", why);
+    let decisions = vec![keep(1, "pod has do-not-disrupt"), keep(2, "cheapest")];
+    hub.decided(decisions.clone());
+    let known = revision(&hub);
+    hub.decided(decisions);
+    // A record that arrives late.
+    hub.decided(vec![keep(1, "disrupted a moment ago")]);
+    assert_eq!(revision(&hub), known);
+    let [(.., why, _)] = &decided(&hub)[..] else {
+        panic!("not one decision");
+    };
+    assert_eq!(why, "cheapest");
+}
+
+#[test]
+fn decisions_beyond_the_bound_make_no_new_revision() {
+    let hub = hub();
+    let of = |minute, number: usize| {
+        let name = format!("web-{number:04}");
+        decision(
+            at(minute),
+            DecisionKind::Launch,
+            "launch",
+            &name,
+            "for 1 pod",
+        )
+    };
+    // The newest is no longer observed later on, and the two oldest, of which one is dropped, are of the same time.
+    hub.decided(vec![of(9, 0)]);
+    let oldest = [of(1, 1), of(1, 2)];
+    let others = (3..=DECISIONS_MAX).map(|number| of(2, number));
+    let decisions: Vec<Decision> = oldest.into_iter().chain(others).collect();
+    hub.decided(decisions.clone());
+    let known = revision(&hub);
+    assert_eq!(decided(&hub).len(), DECISIONS_MAX);
+    hub.decided(decisions);
+    assert_eq!(revision(&hub), known);
+}
+
+#[test]
+fn older_observations_do_not_replace_newer_ones() {
+    let hub = hub();
+    let names = |hub: &Hub| -> Vec<String> {
+        let kept = hub.lock();
+        let nodes = kept.state.nodes.iter();
+        nodes.map(|node| node.name.clone()).collect()
+    };
+    let launch = decision(at(1), DecisionKind::Launch, "launch", "old", "for 1 pod");
+    hub.decided(vec![launch]);
+    hub.show(observation(5, vec![node("new", 0.5)]));
+    hub.show(observation(9, vec![node("new", 0.5)]));
+    hub.show(observation(7, vec![node("old", 0.25), node("new", 0.75)]));
+    assert_eq!(names(&hub), ["new"]);
+    hub.show(observation(12, vec![node("new", 0.75)]));
+    let costs: Vec<_> = hub
+        .lock()
+        .state
+        .costs
+        .iter()
+        .map(|cost| (cost.at, cost.hourly))
+        .collect();
+    assert_eq!(costs, [(at(5), 0.5), (at(12), 0.75)]);
+    // Its price is of use.
+    assert_eq!(decided(&hub)[0].2, Some(0.25));
+}
