@@ -2,6 +2,7 @@
 
 pub(crate) mod decisions;
 pub(crate) mod document;
+mod events;
 pub(crate) mod hub;
 mod recorded;
 mod server;

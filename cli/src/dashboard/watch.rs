@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use model::{Plan, Snapshot, snapshot::Settings};
-use serde_json::Value;
 
 use super::{
     decisions::observed,
     document::{self, Decision},
+    events,
     hub::{Hub, Observation},
 };
 use crate::{cluster, live::Live};
@@ -42,29 +42,17 @@ impl Watch {
     async fn observe_cluster(&self) -> Result<(Observation, Vec<Decision>)> {
         let at = (self.clock)();
         let mut snapshot = cluster::empty(at, self.settings.clone());
-        let notes = self.live.observe(&mut snapshot).await?;
-        let decisions = match self.reads_events {
-            true => observed::decisions(&snapshot, &self.events().await?),
-            false => Vec::new(),
-        };
+        let mut notes = self.live.observe(&mut snapshot).await?;
+        let mut decisions = Vec::new();
+        if self.reads_events {
+            let (events, warnings) = events::read(&self.client).await?;
+            decisions = observed::decisions(&snapshot, &events);
+            notes.extend(warnings);
+        }
         // Planning may take a second with thousands of pending pods.
         let observation =
             tokio::task::spawn_blocking(move || observe_snapshot(&snapshot, notes)).await;
         Ok((observation.context("planning ended early")?, decisions))
-    }
-
-    /// Events of Whittle, or of a Karpenter beside it.
-    async fn events(&self) -> Result<Vec<Value>> {
-        let mut collected = Vec::new();
-        for component in ["whittle", "karpenter"] {
-            let path = format!("/api/v1/events?limit=500&fieldSelector=source%3D{component}");
-            let request = http::Request::get(&path).body(Vec::new())?;
-            let answer: Result<Value, _> = self.client.request(request).await;
-            let answer = answer.with_context(|| format!("cannot read {path}"))?;
-            let events = answer.get("items").and_then(Value::as_array);
-            collected.extend(events.into_iter().flatten().cloned());
-        }
-        Ok(collected)
     }
 }
 
