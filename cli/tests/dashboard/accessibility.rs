@@ -1,4 +1,6 @@
-//! Rules of accessibility, in every layout and theme.
+//! Rules of accessibility, in every layout and theme, and the list of problems.
+
+use serde_json::json;
 
 use crate::{COUNT, browser::Browser, cluster, served::Dashboard};
 
@@ -62,6 +64,24 @@ async fn problems_come_first_with_their_reasons() {
             page.text("document.querySelector('#shown').innerText"),
             "2 of 3 nodes"
         );
+    };
+    tokio::task::spawn_blocking(look).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_problems_are_shown_on_demand() {
+    const NODE_POOLS: usize = 70;
+    let cluster = cluster::of(1, 0).await;
+    for number in 0..NODE_POOLS {
+        cluster.add_node_pool(&format!("pool-{number}"));
+    }
+    let served = Dashboard::of(&cluster);
+    let look = move || {
+        let mut page = Browser::open(&served.address, 1400, 900);
+        page.until("document.querySelector('#attention .all').innerText === 'Show all 70'");
+        page.click("#attention .all");
+        let rows = page.value("document.querySelectorAll('#attention li').length");
+        assert_eq!(rows, json!(NODE_POOLS));
     };
     tokio::task::spawn_blocking(look).await.unwrap();
 }

@@ -17,20 +17,25 @@ impl Cluster {
 
     /// Adds a NodePool whose EC2NodeClass does not exist, and a node that is not ready.
     pub(crate) fn add_problems(&self) {
+        self.add_node_pool("gpu");
+        let mut broken = node(9999);
+        broken["status"]["conditions"][0]["status"] = "Unknown".into();
+        create(&self.server, "", broken);
+    }
+
+    /// Adds a NodePool whose EC2NodeClass, of the same name, does not exist.
+    pub(crate) fn add_node_pool(&self, name: &str) {
         create(
             &self.server,
             "",
             json!({
-                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"},
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
                 "spec": {"template": {"spec": {
                     "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name},
                 }}},
             }),
         );
-        let mut broken = node(9999);
-        broken["status"]["conditions"][0]["status"] = "Unknown".into();
-        create(&self.server, "", broken);
     }
 
     /// Replaces the token of the kubeconfig by one that the API server rejects.

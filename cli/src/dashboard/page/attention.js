@@ -3,9 +3,8 @@
 import { nameOfState } from "./states.js";
 import { amount, counted, duration, element, refill } from "./words.js";
 
-/** Rows until the user asks for all, upper bound on all, and on names of nodes in a row. */
+/** Rows until the user asks for all, and upper bound on names of nodes in a row. */
 const ROWS = 6;
-const ROWS_MAX = 60;
 const NAMES_MAX = 3;
 /** Reasons that differ only in the pod are the same. */
 const POD = /^pod \S+: /;
@@ -30,7 +29,7 @@ export function showAttention(section, { pools, nodes }, now, select) {
     all.setAttribute("aria-expanded", String(!isOpen));
     showAttention(section, { pools, nodes }, now, select);
   };
-  refill(section.querySelector("ul"), rows.slice(0, isOpen ? ROWS_MAX : ROWS));
+  refill(section.querySelector("ul"), isOpen ? rows : rows.slice(0, ROWS));
 }
 
 function stuckRow(group, now, select) {
