@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Display};
 
 use anyhow::Result;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use model::{CapacityType, NanosPerHour, NodeClaimName, counted, node_claim::NodeClaim};
 use serde_json::Value;
 
@@ -16,6 +16,9 @@ use crate::{
     },
     objects::text,
 };
+
+/// Component of Whittle's events.
+const COMPONENT: &str = "whittle";
 
 impl Story<'_> {
     /// Waits until all pods of a Deployment run on nodes that are Ready.
@@ -147,11 +150,14 @@ impl Story<'_> {
         }
     }
 
-    /// Waits for an event, and shows its message.
+    /// Waits for an event of Whittle since the last act, and shows its message.
     pub(super) async fn event(&mut self, expected: &ExpectedEvent) -> Result<()> {
         let ExpectedEvent { kind, reason } = expected;
+        let since = self.last_act.at;
         let is_expected = |event: &&Value| {
-            text(event, "/involvedObject/kind") == kind && text(event, "/reason") == reason
+            text(event, "/involvedObject/kind") == kind
+                && text(event, "/reason") == reason
+                && is_event_since(event, since)
         };
         let deadline = self.deadline();
         loop {
@@ -196,6 +202,13 @@ impl Story<'_> {
     fn since_act(&self) -> String {
         age(self.world.now().duration_since(self.last_act.at))
     }
+}
+
+/// Whether Whittle has reported an event since this time. Events have whole seconds.
+fn is_event_since(event: &Value, since: Timestamp) -> bool {
+    let at: Option<Timestamp> = text(event, "/lastTimestamp").parse().ok();
+    text(event, "/reportingComponent") == COMPONENT
+        && at.is_some_and(|at| at.as_second() >= since.as_second())
 }
 
 fn is_as_expected(nodes: &[(&NodeClaim, Bought)], expected: &ExpectedNodes) -> bool {
@@ -269,4 +282,26 @@ fn not_running(picture: &Picture, replicas: &Replicas) -> Missing {
 fn joined(names: impl IntoIterator<Item = impl Display>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_events_of_whittle_since_the_act_count() {
+        let since = "2026-11-28T12:00:00.5Z".parse().unwrap();
+        for (component, at, counts) in [
+            ("whittle", "2026-11-28T12:00:00Z", true),
+            ("whittle", "2026-11-28T12:01:00Z", true),
+            ("whittle", "2026-11-28T11:59:59Z", false),
+            ("whittle", "", false),
+            ("default-scheduler", "2026-11-28T12:01:00Z", false),
+        ] {
+            let event = json!({"reportingComponent": component, "lastTimestamp": at});
+            assert_eq!(is_event_since(&event, since), counts, "{event}");
+        }
+    }
 }
