@@ -2,10 +2,11 @@
 //! here touches the machine.
 
 use anyhow::{Context, Result};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use clap::Parser;
 use model::Snapshot;
 use ports::JournalEntry;
-use serde_json::Value;
+use serde_json::{Value, json};
 use turns::Report;
 
 use crate::{conformance, convert, import, journal::rendering, kops};
@@ -36,6 +37,21 @@ pub fn auto_scaling_groups(groups: &str, templates: Option<&str>) -> Result<(Str
 /// Output of `whittle import mng`, as [`auto_scaling_groups`].
 pub fn node_groups(groups: &str, templates: Option<&str>) -> Result<(String, String)> {
     import::printed(import::Of::Mng, groups, templates)
+}
+
+/// Output of `whittle import asg` for a group whose launch template has this user data.
+pub fn user_data(text: &str) -> Result<(String, String)> {
+    let groups = json!({"AutoScalingGroups": [{
+        "AutoScalingGroupName": "web", "MaxSize": 1, "VPCZoneIdentifier": "subnet-1",
+        "LaunchTemplate": {"LaunchTemplateName": "web", "Version": "1"},
+    }]});
+    let templates = json!({"LaunchTemplateVersions": [{
+        "LaunchTemplateName": "web", "LaunchTemplateId": "lt-1", "VersionNumber": 1,
+        "LaunchTemplateData": {
+            "ImageId": "ami-12345678", "SecurityGroupIds": ["sg-1"], "UserData": STANDARD.encode(text),
+        },
+    }]});
+    auto_scaling_groups(&groups.to_string(), Some(&templates.to_string()))
 }
 
 /// Output of `whittle import nth` for a chart's values.

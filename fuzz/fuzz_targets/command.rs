@@ -24,6 +24,11 @@ pub(crate) fn line(text: &str) {
         }
         "asg" => imported(inputs::auto_scaling_groups, text),
         "mng" => imported(inputs::node_groups, text),
+        "shell" => {
+            if let Ok((printed, _steps)) = inputs::user_data(text) {
+                assert_idempotent(&printed);
+            }
+        }
         "nth" => {
             let _entry = inputs::termination_handler(text);
         }

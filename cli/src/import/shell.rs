@@ -13,3 +13,39 @@ pub(super) use self::{
     tokens::code_lines,
     variables::Variables,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words, quotes, operators and reserved words, and blanks, of which the last is none for a shell.
+    const PIECES: [&str; 34] = [
+        "a", "A=", "$", "${", "}", "'", "\"", "`", "\\", "#", "=", "(", ")", "<", "<<", "&", "&&",
+        "|", ";", ";;", "\n", " ", "[[", "]]", "case", "in", "esac", "if", "fi", "for", "done",
+        "function", "export", "\u{a0}",
+    ];
+
+    #[test]
+    fn reading_of_every_short_script_ends() {
+        for first in PIECES {
+            for second in PIECES {
+                for third in PIECES {
+                    let script = [first, second, third].concat();
+                    let spaced = [first, second, third].join(" ");
+                    for script in [script, spaced] {
+                        let mut variables = Variables::default();
+                        for command in read(&script).iter().flatten() {
+                            variables.read(command);
+                            assert!(script.get(command.span.clone()).is_some(), "{script}");
+                        }
+                        let _words = variables.words(&script);
+                        assert!(
+                            code_lines(&script).len() <= script.lines().count(),
+                            "{script}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+shell
+#!/bin/bash
+[[ -f /x && ! -f /y
+/etc/eks/bootstrap.sh prod
