@@ -16,7 +16,7 @@ pub mod types;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = ["lastTransitionTime", "message", "reason", "status", "type"]))]
 pub struct Condition {
-    /// Aspect of the object that the condition describes.
+    /// Type of the condition.
     #[schemars(
         length(max = 316),
         regex(
@@ -26,8 +26,7 @@ pub struct Condition {
     pub r#type: String,
     /// Whether the condition holds: True, False, or Unknown.
     pub status: ConditionStatus,
-    /// Generation of the object that the condition was judged by. An older one than the object's own means it may be out of
-    /// date.
+    /// Generation of the object when the condition was determined. If metadata.generation is newer, the condition may be outdated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
@@ -41,7 +40,7 @@ pub struct Condition {
         transform = no_default
     )]
     pub reason: String,
-    /// Details for people. May be empty.
+    /// Human-readable details. May be empty.
     #[serde(default)]
     #[schemars(length(max = 32768), transform = no_default)]
     pub message: String,

@@ -49,7 +49,7 @@ impl DeviceSettings {
         ];
         if let Some((name, _)) = redundant.iter().find(|(_, is_set)| enable && *is_set) {
             return Err(DeviceSettingsError(format!(
-                "{ENABLE} true: expected no {name} beside it, which it decides"
+                "{ENABLE} true: expected no {name} beside it, because it sets {name}"
             )));
         }
         // A driver's feature gate enables claims even if `ignoreDRARequests` is set.

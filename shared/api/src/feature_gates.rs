@@ -115,7 +115,7 @@ fn below(
             .insert(gate.to_owned(), on)
             .is_some_and(|other| other != on)
         {
-            let expected = "the same under both of its names";
+            let expected = "the same value under both of its names";
             return Err(refused(field(), value, expected));
         }
     }

@@ -87,7 +87,8 @@ pub fn is_helm_template(text: &str) -> bool {
 }
 
 /// Remedy for a Helm template.
-pub const HELM_TEMPLATE_REMEDY: &str = "it is a template of Helm: render it first, with `helm template <chart>`, and give what that prints";
+pub const HELM_TEMPLATE_REMEDY: &str =
+    "it is a Helm template: render it with `helm template <chart>`, and pass the output";
 
 impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

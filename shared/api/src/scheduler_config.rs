@@ -72,7 +72,7 @@ pub fn default_topology_spread(
         }
         if !seen.insert((key.clone(), constraint.when_unsatisfiable)) {
             return Err(wrong(format!(
-                "{CONSTRAINTS}[{at}] is for topologyKey \"{key}\" and whenUnsatisfiable \"{:?}\", as an earlier one: expected one",
+                "{CONSTRAINTS}[{at}] is for topologyKey \"{key}\" and whenUnsatisfiable \"{:?}\", like an earlier one: expected one constraint",
                 constraint.when_unsatisfiable
             )));
         }
@@ -174,7 +174,7 @@ mod tests {
         assert!(with("minDomains", json!(0)).contains("minDomains is 0"));
         let twice =
             json!({ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule" });
-        assert!(refusal(json!([twice, twice])).contains("as an earlier one: expected one"));
+        assert!(refusal(json!([twice, twice])).contains("like an earlier one: expected one"));
         let soft = json!([{ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2 }]);
         assert!(refusal(soft).contains("expected none with whenUnsatisfiable"));
         assert!(

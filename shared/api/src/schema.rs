@@ -49,7 +49,7 @@ pub fn crds() -> Vec<Crd> {
 
 fn node_pool() -> Crd {
     Kind {
-        description: "NodePool says which nodes may be launched for pods that fit nowhere, how many of them, and when they are removed again.",
+        description: "NodePool is a template of nodes for pods that fit on no existing node, with limits and rules for the removal of the nodes.",
         categories: &["karpenter"],
         short_names: &[],
         columns: json!([
@@ -72,7 +72,7 @@ fn node_pool() -> Crd {
 
 fn node_claim() -> Crd {
     Kind {
-        description: "NodeClaim is one node: asked for, launched, joined, and in the end removed.",
+        description: "NodeClaim represents one node, from the request to launch it until its removal.",
         categories: &["karpenter"],
         short_names: &[],
         columns: json!([
@@ -116,7 +116,7 @@ fn node_claim() -> Crd {
 
 fn ec2_node_class() -> Crd {
     Kind {
-        description: "EC2NodeClass says how nodes are made on EC2: network, image, identity, storage and start-up.",
+        description: "EC2NodeClass configures nodes on EC2: network, image, identity, storage and bootstrap.",
         categories: &["karpenter"],
         short_names: &["ec2nc", "ec2ncs"],
         columns: json!([
@@ -132,7 +132,7 @@ fn ec2_node_class() -> Crd {
 
 fn node_overlay() -> Crd {
     Kind {
-        description: "NodeOverlay corrects prices and capacities of instance types, as planning sees them.",
+        description: "NodeOverlay overrides the prices and capacities of instance types that scheduling uses.",
         categories: &["karpenter"],
         short_names: &["overlays"],
         columns: json!([
@@ -149,13 +149,13 @@ fn node_overlay() -> Crd {
 fn capacity_buffer() -> Crd {
     let described = |name: &str, kind: &str, json_path: &str, description: &str| json!({ "name": name, "type": kind, "jsonPath": json_path, "description": description });
     Kind {
-        description: "CapacityBuffer keeps room free for pods to come: so many pods of a shape are planned for as if they were there.",
+        description: "CapacityBuffer keeps spare capacity for future pods: a number of pods with one template are scheduled as if they existed.",
         categories: &["autoscaling"],
         short_names: &["cb"],
         columns: json!([
-            described("Strategy", "string", ".spec.provisioningStrategy", "How the room is used."),
-            described("PodTemplate", "string", ".status.podTemplateRef.name", "Where the pods' shape comes from."),
-            described("Replicas", "integer", ".status.replicas", "Number of pods that room is kept for."),
+            described("Strategy", "string", ".spec.provisioningStrategy", "Strategy by which capacity is kept."),
+            described("PodTemplate", "string", ".status.podTemplateRef.name", "PodTemplate of the pods."),
+            described("Replicas", "integer", ".status.replicas", "Number of pods that capacity is kept for."),
             described("ConditionsType", "string", ".status.conditions[*].type", "Types of the conditions."),
             described("ConditionsStatus", "string", ".status.conditions[*].status", "Statuses of the conditions."),
             described("ConditionsReason", "string", ".status.conditions[*].reason", "Reasons of the conditions."),

@@ -6,7 +6,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::quantity::ResourceList;
 use crate::schema::rules;
 
-/// Capacity kept free for future pods: a number of pods of one shape are planned for as if they existed.
+/// Spare capacity for future pods: a number of pods with one template are scheduled as if they existed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapacityBuffer {
     pub metadata: ObjectMeta,
@@ -22,7 +22,7 @@ resource!(
     Namespaced
 );
 
-/// The shape and number of the pods that room is kept for.
+/// Template and number of the pods that capacity is kept for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
@@ -36,25 +36,26 @@ resource!(
     ),
 ])))]
 pub struct CapacityBufferSpec {
-    /// Use of the capacity. `buffer.x-k8s.io/active-capacity`: nodes are launched for it.
+    /// How capacity is kept. `buffer.x-k8s.io/active-capacity`: nodes are launched for it.
     #[serde(default = "default_strategy")]
     pub provisioning_strategy: String,
-    /// A PodTemplate of the same namespace that gives the shape of one pod. Either this or scalableRef.
+    /// PodTemplate of the pods, in the same namespace. Either this or scalableRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectReference>,
-    /// A Deployment, StatefulSet or ReplicaSet of the same namespace whose pods give the shape. Either this or podTemplateRef.
+    /// Deployment, StatefulSet or ReplicaSet with the template of the pods, in the same namespace. Either this or podTemplateRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalable_ref: Option<ScalableReference>,
     /// Number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i32>,
-    /// Number of pods as a share of the replicas of scalableRef, rounded up, at least one. Of `replicas` and `percentage` the
-    /// larger counts.
+    /// Number of pods as a share of the replicas of scalableRef, rounded up, at least one. If `replicas` is set as well, the larger
+    /// number applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub percentage: Option<i32>,
-    /// Bounds on what the pods ask for together. Without `replicas` and `percentage`, as many pods as fit into them.
+    /// Upper bounds on the total requests of the pods. Without `replicas` and `percentage`, the buffer has as many pods as fit
+    /// within them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceList>,
 }
@@ -71,13 +72,13 @@ pub struct LocalObjectReference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalableReference {
-    /// API group; empty means `apps`.
+    /// API group of the object; empty means `apps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
-    /// Kind.
+    /// Kind of the object.
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// Name.
+    /// Name of the object.
     #[schemars(length(min = 1))]
     pub name: String,
 }
@@ -86,7 +87,7 @@ fn default_strategy() -> String {
     "buffer.x-k8s.io/active-capacity".to_owned()
 }
 
-/// Pods that capacity is kept for, and whether it is there.
+/// Pods that capacity is kept for, and whether the capacity is available.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CapacityBufferStatus {
@@ -96,13 +97,13 @@ pub struct CapacityBufferStatus {
     /// Generation of that PodTemplate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_generation: Option<i64>,
-    /// Number of pods that room is kept for.
+    /// Number of pods that capacity is kept for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// The strategy in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioning_strategy: Option<String>,
-    /// ReadyForProvisioning and Provisioning.
+    /// Conditions of the buffer: ReadyForProvisioning and Provisioning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::keyed_by_type)]
     pub conditions: Option<Vec<Condition>>,

@@ -30,7 +30,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::schema::rules;
 use crate::wire::string_enum;
 
-/// Configuration of nodes on EC2: network, image, identity, storage and start-up.
+/// Configuration of nodes on EC2: network, image, identity, storage and bootstrap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EC2NodeClass {
     pub metadata: ObjectMeta,
@@ -47,7 +47,7 @@ resource!(
 );
 
 impl EC2NodeClassSpec {
-    /// Resources that nothing is launched for through it: enclaves, where it has them disabled.
+    /// Resources for which no node is launched with this NodeClass: enclaves, if it disables them.
     pub fn refused_resources(&self) -> BTreeSet<String> {
         let enclaves = self.enclave_options.as_ref();
         let are_refused = enclaves.is_some_and(|enclaves| !enclaves.enabled);
@@ -85,7 +85,7 @@ pub struct EC2NodeClassSpec {
         ),
     ])))]
     pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
-    /// Capacity reservations to launch into before anything else: all that match any of the terms.
+    /// Capacity reservations to launch into first: all that match any of the terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 30), extend("x-kubernetes-validations" = rules::cel(&[
         (
@@ -101,7 +101,7 @@ pub struct EC2NodeClassSpec {
     /// The placement group to launch into.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement_group_selector: Option<PlacementGroupSelector>,
-    /// Whether instances get a public IP address. Without it the subnet decides.
+    /// Whether instances get a public IP address. Defaults to the setting of the subnet.
     #[serde(
         default,
         rename = "associatePublicIPAddress",
@@ -112,7 +112,7 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ip_prefix_count: Option<i32>,
-    /// Images to launch: all that match any of the terms; of several that fit an instance type the newest is taken.
+    /// Images to launch: all that match any of the terms. If several images fit an instance type, the newest is used.
     #[schemars(length(min = 1, max = 30), extend("x-kubernetes-validations" = rules::cel(&[
         (
             "expected at least one, got none, ['tags', 'id', 'name', 'alias', 'ssmParameter']",
@@ -132,25 +132,25 @@ pub struct EC2NodeClassSpec {
         ),
     ])))]
     pub ami_selector_terms: Vec<AmiSelectorTerm>,
-    /// Family of the images, which decides the form of the user data and the default block devices. Follows from an alias;
-    /// required without one.
+    /// Family of the images, which determines the format of the user data and the default block devices. Defaults to the family of
+    /// the alias; required without an alias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ami_family: Option<AmiFamily>,
-    /// User data of your own, in the form that the AMI family wants. It is merged with what the node needs to join, except for
-    /// Custom, where it is used as it is.
+    /// Additional user data, in the format of the AMI family. It is merged with the generated bootstrap configuration; with the
+    /// family Custom it is used unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<String>,
-    /// The IAM role of the nodes, by name; the instance profile is made and kept for it. Either this or instanceProfile.
+    /// Name of the IAM role of the nodes; Whittle creates and maintains its instance profile. Either this or instanceProfile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::cel(&[("role cannot be empty", "self != ''")])))]
     pub role: Option<String>,
-    /// An instance profile that you keep yourself. Either this or role.
+    /// Name of an existing instance profile. Either this or role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
         ("instanceProfile cannot be empty", "self != ''"),
     ])))]
     pub instance_profile: Option<String>,
-    /// Tags for everything made in EC2 for the nodes, besides those that mark them as the cluster's.
+    /// Tags of all EC2 resources that are created for the nodes, in addition to those that identify the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
         ("empty tag keys aren't supported", "self.all(k, k != '')"),
@@ -164,22 +164,22 @@ pub struct EC2NodeClassSpec {
         ),
     ])))]
     pub tags: Option<BTreeMap<String, String>>,
-    /// Settings for the kubelet: any field of KubeletConfiguration. Those that bear on scheduling (maxPods, podsPerCore,
-    /// kubeReserved, systemReserved, evictionHard and evictionSoft) are taken into account, all are handed to the node. What
-    /// cannot be used is reported in the condition ValidationSucceeded.
+    /// Settings of the kubelet: any field of KubeletConfiguration. Scheduling uses maxPods, podsPerCore, kubeReserved,
+    /// systemReserved, evictionHard and evictionSoft; all fields are passed to the node. Invalid fields are reported in the
+    /// condition ValidationSucceeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubelet: Option<KubeletConfiguration>,
-    /// Volumes of the instances. Without it the AMI family's own.
+    /// Volumes of the instances. Defaults to those of the AMI family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50), extend("x-kubernetes-validations" = rules::cel(&[(
         "must have only one blockDeviceMappings with rootVolume",
         "self.filter(x, has(x.rootVolume)?x.rootVolume==true:false).size() <= 1",
     )])))]
     pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
-    /// Use of the disks that some instance types have. RAID0 joins them into one volume for pods.
+    /// Use of local disks, which some instance types have. RAID0 combines them into one volume for pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_store_policy: Option<InstanceStorePolicy>,
-    /// Network interfaces of the instances, for EFA. Without it one.
+    /// Network interfaces of the instances, for EFA. Defaults to one interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 150), extend("x-kubernetes-validations" = rules::cel(&[
         (
@@ -192,22 +192,22 @@ pub struct EC2NodeClassSpec {
         ),
     ])))]
     pub network_interfaces: Option<Vec<NetworkInterface>>,
-    /// Whether CloudWatch gets the instances' metrics every minute, which costs extra.
+    /// Whether CloudWatch gets the instances' metrics every minute, which is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detailed_monitoring: Option<bool>,
-    /// Access to the instance metadata service. By default only with session tokens, and not from inside containers.
+    /// Access to the instance metadata service. By default, session tokens are required, and containers have no access.
     #[serde(default)]
     pub metadata_options: MetadataOptions,
-    /// Time for which security groups remember idle connections.
+    /// Idle timeouts of connections that security groups track.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_tracking: Option<ConnectionTracking>,
     /// Processor features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
-    /// Nitro Enclaves. Without it they are enabled where pods ask for them.
+    /// Nitro Enclaves. By default, they are enabled if pods request them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclave_options: Option<EnclaveOptions>,
-    /// Reserved context of the fleet request. Set it only if AWS asks for it.
+    /// Value of the parameter Context of CreateFleet, which AWS reserves. Set it only if AWS asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

@@ -9,7 +9,7 @@ use crate::meta::{ObjectMeta, resource};
 use crate::quantity::ResourceList;
 use crate::schema::rules;
 
-/// One node: asked for, launched, joined, and in the end removed.
+/// One node, from the request to launch it until its removal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeClaim {
     pub metadata: ObjectMeta,
@@ -20,7 +20,7 @@ pub struct NodeClaim {
 
 resource!(NodeClaim, "karpenter.sh/v1", "nodeclaims", Cluster);
 
-/// Requirements on the node. Never changes.
+/// Requirements on the node. Immutable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[("spec is immutable", "self == oldSelf")])))]
@@ -29,20 +29,19 @@ pub struct NodeClaimSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// Taints that the node starts with and that something else removes; until then it does not count as initialized.
+    /// Taints that the node starts with and that another component removes; until then the node is not initialized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
-    /// Conditions on the node's labels. All must hold.
+    /// Requirements on the node's labels. All must be met.
     #[schemars(length(max = 100), transform = rules::node_claim_requirements)]
     pub requirements: Vec<Requirement>,
     /// Resources that the node must provide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequests>,
-    /// The NodeClass that says how the node is made.
+    /// The NodeClass that configures the node.
     pub node_class_ref: NodeClassReference,
-    /// The longest time that draining may take, counted from the deletion of the NodeClaim; see the field of this name in
-    /// NodePool.
+    /// Upper bound on the duration of draining, counted from the deletion of the NodeClaim; see the field of this name in NodePool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<GoDuration>,
     /// Maximum lifetime of the node, counted from its creation, or Never.
@@ -53,7 +52,7 @@ pub struct NodeClaimSpec {
 /// Resources that a node must provide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRequests {
-    /// Least amounts, by resource.
+    /// Minimum amounts, by resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<ResourceList>,
 }
@@ -62,7 +61,7 @@ pub struct ResourceRequests {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimStatus {
-    /// Name of its Node, once that has joined.
+    /// Name of the Node, once it has registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
     /// Provider id of the instance, as in the Node: `aws:///<zone>/<instance>`.
@@ -78,10 +77,11 @@ pub struct NodeClaimStatus {
     /// Expected capacity of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<ResourceList>,
-    /// Expected capacity of the node for pods.
+    /// Expected allocatable resources of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<ResourceList>,
-    /// Launched, Registered and Initialized, which make up Ready, and those about disruption and termination.
+    /// Conditions of the NodeClaim: Launched, Registered and Initialized, which Ready summarizes, and those about disruption and
+    /// termination.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::keyed_by_type, transform = rules::reason_may_be_empty)]
     pub conditions: Option<Vec<Condition>>,

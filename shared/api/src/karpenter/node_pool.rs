@@ -11,8 +11,7 @@ use crate::quantity::ResourceList;
 use crate::schema::rules;
 use crate::wire::string_enum;
 
-/// A kind of nodes that may be launched for pods that do not fit anywhere, with its limits and the rules by which its nodes
-/// are removed again.
+/// Template of nodes that are launched for pods that fit on no existing node, with limits and rules for the removal of the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodePool {
     pub metadata: ObjectMeta,
@@ -38,22 +37,23 @@ resource!(NodePool, "karpenter.sh/v1", "nodepools", Cluster);
     ("'weight' is not supported on static NodePools", "!has(self.replicas) || !has(self.weight)"),
 ])))]
 pub struct NodePoolSpec {
-    /// The nodes to launch. What is launched in the end may be narrower, because pods narrow it further.
+    /// Template of the nodes to launch. Requirements of pods can restrict it further.
     pub template: NodeClaimTemplate,
-    /// Conditions and pace of the removal of nodes.
+    /// Rules and rate limits for the removal of nodes.
     #[serde(default)]
     #[schemars(extend("default" = serde_json::json!({ "consolidateAfter": "0s" })))]
     pub disruption: Disruption,
-    /// Bounds on what the nodes of this pool amount to together, by resource; `nodes` counts them. A pool with replicas may
+    /// Upper bounds on the total capacity of the pool's nodes, by resource; `nodes` bounds their number. A pool with replicas may
     /// only limit `nodes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<ResourceList>,
-    /// Order of preference among pools that fit a pod: heavier first, none counts as 0. Not for pools with replicas.
+    /// Order of preference among pools that fit a pod: a higher weight is tried first, and a missing weight counts as 0. Not
+    /// allowed with replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub weight: Option<i32>,
-    /// Keeps this many nodes, whatever the pods ask for; the pool is then static. Consolidation settings do not apply, limits
-    /// may name only `nodes`, and weight may not be set. Cannot be added or removed later. Alpha.
+    /// Number of nodes that the pool keeps, regardless of pods; the pool is then static. Consolidation settings do not apply,
+    /// limits may name only `nodes`, and weight may not be set. Cannot be added or removed later. Alpha.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub replicas: Option<i64>,
@@ -65,7 +65,7 @@ pub struct NodeClaimTemplate {
     /// Labels and annotations for the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<TemplateMetadata>,
-    /// The node's shape.
+    /// Properties of the nodes.
     pub spec: NodeClaimTemplateSpec,
 }
 
@@ -86,41 +86,41 @@ impl NodeClaimTemplate {
 /// Labels and annotations for the nodes of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateMetadata {
-    /// Put on the NodeClaim and its Node. Pods may select on them.
+    /// Labels of the NodeClaims and their Nodes. Pods may select nodes by them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::node_pool_labels)]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Put on the NodeClaim and its Node.
+    /// Annotations of the NodeClaims and their Nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-map-type" = "granular"))]
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// The shape of a pool's nodes: a NodeClaim's spec without the resources, which come from the pods.
+/// Properties of a pool's nodes: a NodeClaim's spec without the resources, which depend on the pods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeClaimTemplateSpec {
-    /// Taints that pods must tolerate.
+    /// Taints of the nodes, which pods must tolerate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub taints: Option<Vec<Taint>>,
-    /// Taints that something else (often a DaemonSet) removes once the node is prepared. Pods need not tolerate them to have a
-    /// node launched.
+    /// Taints that another component, often a DaemonSet, removes once the node is prepared. Nodes are also launched for pods that
+    /// do not tolerate them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub startup_taints: Option<Vec<Taint>>,
-    /// Conditions on the node's labels, such as instance types, zones or capacity types. All must hold.
+    /// Requirements on the node's labels, such as instance types, zones or capacity types. All must be met.
     #[schemars(length(max = 100), transform = rules::node_pool_requirements)]
     pub requirements: Vec<Requirement>,
-    /// The NodeClass that says how the node is made.
+    /// The NodeClass that configures the node.
     #[schemars(extend("x-kubernetes-validations" = rules::cel(&[
         ("nodeClassRef.group is immutable", "self.group == oldSelf.group"),
         ("nodeClassRef.kind is immutable", "self.kind == oldSelf.kind"),
     ])))]
     pub node_class_ref: NodeClassReference,
-    /// The longest time that draining may take, counted from the deletion of the NodeClaim. When it is over, pods are deleted
-    /// whatever their disruption budgets, do-not-disrupt annotations or own grace periods say; pods are deleted early enough to
-    /// have their own grace period before. Without it draining may wait for ever.
+    /// Upper bound on the duration of draining, counted from the deletion of the NodeClaim. After it, pods are deleted regardless
+    /// of PodDisruptionBudgets, do-not-disrupt annotations and their grace periods; a pod is deleted early enough that its grace
+    /// period ends by then. Without it, draining can wait forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub termination_grace_period: Option<GoDuration>,
     /// Maximum lifetime of a node, counted from its creation, or Never.
@@ -128,18 +128,18 @@ pub struct NodeClaimTemplateSpec {
     pub expire_after: NillableDuration,
 }
 
-/// Conditions and pace of the removal of a pool's nodes.
+/// Rules and rate limits for the removal of a pool's nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// Time without changes to its pods after which a node may be consolidated, or Never. Not for pools with replicas.
+    /// Time without changes to its pods after which a node may be consolidated, or Never. Not allowed with replicas.
     #[serde(default = "default_consolidate_after")]
     pub consolidate_after: NillableDuration,
     /// Nodes that may be consolidated: only empty ones (WhenEmpty), all (WhenEmptyOrUnderutilized), or those whose removal
-    /// saves enough for the disruption it causes (Balanced). Not for pools with replicas.
+    /// saves enough to justify its disruption (Balanced). Not allowed with replicas.
     #[serde(default)]
     pub consolidation_policy: ConsolidationPolicy,
-    /// Upper bounds on the nodes that may be disrupted at once. Of several budgets in force the strictest counts.
+    /// Upper bounds on the nodes that may be disrupted at once. If several budgets are in force, the strictest applies.
     #[serde(default = "default_budgets")]
     #[schemars(
         length(max = 50),
@@ -170,15 +170,15 @@ string_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["nodes"]))]
 pub struct Budget {
-    /// Removals the budget is about. Without this list it is about all of them; an empty list matches none.
+    /// Reasons for removal that the budget applies to. Without this list it applies to all reasons; an empty list matches none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "set"))]
     pub reasons: Option<Vec<DisruptionReason>>,
-    /// Number of nodes, or a share of the pool's nodes such as 10%.
+    /// Number of nodes, or a percentage of the pool's nodes such as 10%.
     #[serde(default = "default_budget_nodes")]
     #[schemars(regex(pattern = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
     pub nodes: String,
-    /// Schedule by which the budget comes into force: five cron fields, or one of @hourly, @daily, @midnight, @weekly, @monthly,
+    /// Schedule on which the budget comes into force: five cron fields, or one of @hourly, @daily, @midnight, @weekly, @monthly,
     /// @yearly and @annually, in UTC. Needs a duration. A budget without schedule is always in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(
@@ -213,20 +213,20 @@ fn default_budget_nodes() -> String {
     "10%".to_owned()
 }
 
-/// Totals of the pool's nodes, and whether new ones can be launched.
+/// Totals of the pool's nodes, and whether new nodes can be launched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodePoolStatus {
     /// Number of nodes of this pool.
     #[serde(default)]
     pub nodes: i64,
-    /// Summed capacity of the nodes.
+    /// Total capacity of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceList>,
-    /// Generation of the NodeClass that NodeRegistrationHealthy is about; a newer one resets that condition.
+    /// Generation of the NodeClass that NodeRegistrationHealthy refers to; a newer one resets that condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_class_observed_generation: Option<i64>,
-    /// ValidationSucceeded and NodeClassReady, which make up Ready, and NodeRegistrationHealthy.
+    /// Conditions of the pool: ValidationSucceeded and NodeClassReady, which Ready summarizes, and NodeRegistrationHealthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::keyed_by_type)]
     pub conditions: Option<Vec<Condition>>,

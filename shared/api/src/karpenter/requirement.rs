@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::schema::rules;
 use crate::wire::{null_as_default, string_enum};
 
-/// A condition on one label of a node.
+/// A requirement on one label of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {
-    /// Label that the requirement is about.
+    /// Key of the label.
     #[schemars(length(max = 316), regex(pattern = rules::QUALIFIED_NAME))]
     pub key: String,
     /// Relation of the label's value to `values`.
     pub operator: Operator,
-    /// At least one for In and NotIn, none for Exists and DoesNotExist, and exactly one non-negative integer for Gt, Lt, Gte
-    /// and Lte.
+    /// Values of the operator: at least one for In and NotIn, none for Exists and DoesNotExist, and exactly one non-negative
+    /// integer for Gt, Lt, Gte and Lte.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -30,7 +30,7 @@ pub struct Requirement {
         extend("x-kubernetes-list-type" = "atomic", "maxLength" = 63, "pattern" = rules::LABEL_VALUE)
     )]
     pub values: Vec<String>,
-    /// Number of different values that must stay possible, so that a launch keeps its choice. Alpha.
+    /// Minimum number of distinct values of the label that the instance types of a launch must have. Alpha.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50), transform = rules::without_format)]
     pub min_values: Option<i32>,
@@ -41,7 +41,7 @@ string_enum! {
     Operator { Gte, Lte, In, NotIn, Exists, DoesNotExist, Gt, Lt }
 }
 
-/// A mark on a node that keeps away pods that do not tolerate it.
+/// A taint of a node, which keeps away pods that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
@@ -55,7 +55,7 @@ pub struct Taint {
     /// Effect on pods that do not tolerate the taint: kept away (NoSchedule), kept away if possible (PreferNoSchedule), or also
     /// evicted (NoExecute).
     pub effect: TaintEffect,
-    /// Time at which the taint was put on the node.
+    /// Time at which the taint was added to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<Timestamp>,
 }
@@ -65,7 +65,7 @@ string_enum! {
     TaintEffect { NoSchedule, PreferNoSchedule, NoExecute }
 }
 
-/// The NodeClass that says how nodes are made.
+/// The NodeClass that configures nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeClassReference {
     /// API group of the NodeClass, without version: `karpenter.k8s.aws`.

@@ -131,7 +131,7 @@ impl Problems {
                 self.add(
                     "spec.amiFamily",
                     "",
-                    "a family: it follows only from an alias",
+                    "a family, which can be omitted only with an alias",
                 );
             }
             _ => {}
@@ -211,7 +211,7 @@ impl Problems {
                 || tag::RESTRICTED.contains(&key.as_str())
             {
                 let allowed = format!(
-                    "a key other than {} and those beginning with {}: these mark what belongs to the cluster",
+                    "a key other than {} and those beginning with {}: these mark the cluster's resources",
                     tag::RESTRICTED.join(", "),
                     tag::CLUSTER_PREFIX
                 );
@@ -402,14 +402,14 @@ mod tests {
             spec.amiSelectorTerms[0].alias: "windows2022@v1" is not allowed: expected family@version with a family of al2, al2023, bottlerocket, windows2019, windows2022 and windows2025, and a version such as v20240807 or latest; for Windows only latest
             spec.amiSelectorTerms[0]: "alias and ssmParameter" is not allowed: expected alias alone
             spec.amiSelectorTerms[0]: "alias" is not allowed: expected an alias alone, without other terms
-            spec.amiFamily: must not be empty: expected a family: it follows only from an alias
+            spec.amiFamily: must not be empty: expected a family, which can be omitted only with an alias
             spec.amiFamily: "AL2" is not allowed: expected the family of the alias, al2023, or Custom
             spec.amiFamily: "Ubuntu" is not allowed: expected one of AL2, AL2023, Bottlerocket, Custom, Windows2019, Windows2022, Windows2025
             spec.role: must not be empty: expected either role or instanceProfile
             spec.role: "KarpenterNodeRole-demo" is not allowed: expected either role or instanceProfile, not both
             spec.role: "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" is not allowed: expected a name of at most 64 characters
-            spec.tags: "kubernetes.io/cluster/demo" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark what belongs to the cluster
-            spec.tags: "eks:eks-cluster-name" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark what belongs to the cluster
+            spec.tags: "kubernetes.io/cluster/demo" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark the cluster's resources
+            spec.tags: "eks:eks-cluster-name" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark the cluster's resources
             spec.blockDeviceMappings[0].ebs: must not be empty: expected a volume
             spec.blockDeviceMappings[0].ebs: must not be empty: expected a snapshotID or a volumeSize
             spec.blockDeviceMappings: "rootVolume: true" is not allowed: expected at most one root volume

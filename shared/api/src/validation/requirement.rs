@@ -85,7 +85,7 @@ pub fn requirement(
 
 pub(super) fn restricted(key: &str) -> String {
     if key == label::HOSTNAME {
-        return "another label: every node has a host name of its own".to_owned();
+        return "another label: every node has a different host name".to_owned();
     }
     let known = label::WELL_KNOWN
         .iter()
@@ -155,7 +155,7 @@ mod tests {
             check("karpenter.sh/whatever", "Exists", &[], None)[0].contains("outside the domains")
         );
         assert!(
-            check("kubernetes.io/hostname", "In", &["a"], None)[0].contains("host name of its own")
+            check("kubernetes.io/hostname", "In", &["a"], None)[0].contains("different host name")
         );
         let meant = "(did you mean karpenter.k8s.aws/instance-family?)";
         for key in [

@@ -292,18 +292,10 @@ impl<'a> Reader<'a> {
         };
         let (soft_alone, grace_alone) = (alone(&soft, &grace), alone(&grace, &soft));
         for key in soft_alone {
-            self.problem(
-                "evictionSoft",
-                key,
-                "keys that evictionSoftGracePeriod has too",
-            );
+            self.problem("evictionSoft", key, "the keys of evictionSoftGracePeriod");
         }
         for key in grace_alone {
-            self.problem(
-                "evictionSoftGracePeriod",
-                key,
-                "keys that evictionSoft has too",
-            );
+            self.problem("evictionSoftGracePeriod", key, "the keys of evictionSoft");
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::wire::string_enum;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkInterface {
-    /// The network card, from 0.
+    /// Index of the network card, from 0.
     #[schemars(range(min = 0))]
     pub network_card_index: i32,
-    /// The device on that card, from 0.
+    /// Index of the device on the network card, from 0.
     #[schemars(range(min = 0))]
     pub device_index: i32,
     /// An ordinary interface, or one for EFA traffic only.
@@ -44,7 +44,7 @@ pub struct MetadataOptions {
     /// Whether the metadata service can be reached over IPv6.
     #[serde(rename = "httpProtocolIPv6")]
     pub http_protocol_ipv6: Switch,
-    /// Upper bound on the network hops of an answer; more than 1 lets containers reach the metadata service.
+    /// Maximum number of network hops of a response; with more than 1, containers can reach the metadata service.
     #[schemars(range(min = 1, max = 64))]
     pub http_put_response_hop_limit: i64,
     /// Whether requests need a session token.
@@ -62,7 +62,7 @@ impl Default for MetadataOptions {
     }
 }
 
-/// Time for which security groups remember idle connections.
+/// Idle timeouts of connections that security groups track.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::cel(&[(
@@ -70,15 +70,15 @@ impl Default for MetadataOptions {
     "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
 )])))]
 pub struct ConnectionTracking {
-    /// Seconds for established TCP connections.
+    /// Idle timeout of established TCP connections, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 60, max = 432_000))]
     pub tcp_established_timeout: Option<i32>,
-    /// Seconds for UDP flows with several requests and answers.
+    /// Idle timeout of UDP flows with several requests and responses, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 60, max = 180))]
     pub udp_stream_timeout: Option<i32>,
-    /// Seconds for UDP flows with one request or answer.
+    /// Idle timeout of UDP flows with a single request or response, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 30, max = 60))]
     pub udp_timeout: Option<i32>,
@@ -88,7 +88,7 @@ pub struct ConnectionTracking {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CpuOptions {
-    /// Whether virtual machines can run on the instance. Only some instance types can.
+    /// Whether nested virtualization is enabled. Only some instance types support it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested_virtualization: Option<Switch>,
 }
@@ -96,7 +96,7 @@ pub struct CpuOptions {
 /// Nitro Enclaves: isolated virtual machines beside the one of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnclaveOptions {
-    /// Whether every instance can run enclaves, which only types that support them can. If false, pods that ask for enclaves get no
-    /// node.
+    /// Whether enclaves are enabled on every instance, which restricts launches to instance types that support them. If false, no
+    /// node is launched for pods that request enclaves.
     pub enabled: bool,
 }

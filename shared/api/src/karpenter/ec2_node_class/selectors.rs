@@ -15,7 +15,7 @@ pub struct SubnetSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::selector_tags)]
     pub tags: Option<BTreeMap<String, String>>,
-    /// The subnet's id. Alone in its term.
+    /// Id of the subnet. Cannot be combined with other fields of the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "subnet-[0-9a-z]+"))]
     pub id: Option<String>,
@@ -28,11 +28,11 @@ pub struct SecurityGroupSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::selector_tags)]
     pub tags: Option<BTreeMap<String, String>>,
-    /// The group's id. Alone in its term.
+    /// Id of the group. Cannot be combined with other fields of the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "sg-[0-9a-z]+"))]
     pub id: Option<String>,
-    /// The group's name, which is not its tag `Name`. Alone in its term.
+    /// Name of the group, which is not its tag `Name`. Cannot be combined with other fields of the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct CapacityReservationSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::selector_tags)]
     pub tags: Option<BTreeMap<String, String>>,
-    /// The reservation's id. Alone in its term.
+    /// Id of the reservation. Cannot be combined with other fields of the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^cr-[0-9a-z]+$"))]
     pub id: Option<String>,
@@ -86,7 +86,7 @@ pub struct PlacementGroupSelector {
 pub struct AmiSelectorTerm {
     /// An image that AWS publishes for EKS, as `family@version`, such as `al2023@v20240807` or `bottlerocket@latest`. Families:
     /// al2, al2023, bottlerocket, windows2019, windows2022 and windows2025; for Windows only `latest`. With `latest`, nodes
-    /// are replaced whenever AWS publishes a new image, so pin a version in production. Alone in the whole list.
+    /// are replaced whenever AWS publishes a new image, so pin a version in production. Cannot be combined with other terms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 30), extend("x-kubernetes-validations" = rules::cel(&[
         ("'alias' is improperly formatted, must match the format 'family@version'", "self.matches('^[a-zA-Z0-9]+@.+$')"),
@@ -104,17 +104,17 @@ pub struct AmiSelectorTerm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = rules::selector_tags)]
     pub tags: Option<BTreeMap<String, String>>,
-    /// The image's id. Alone in its term.
+    /// Id of the image. Cannot be combined with other fields of the term.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "ami-[0-9a-z]+"))]
     pub id: Option<String>,
     /// The image's name, which is not its tag `Name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Owner of the image: an account id, `self`, `amazon` or `aws-marketplace`. Narrows name and tags.
+    /// Owner of the image: an account id, `self`, `amazon` or `aws-marketplace`. Restricts name and tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Name or ARN of an SSM parameter that holds the image's id.
+    /// Name or ARN of an SSM parameter that contains the image's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssm_parameter: Option<String>,
 }

@@ -24,10 +24,10 @@ pub struct EC2NodeClassStatus {
     /// Images to launch, newest first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amis: Option<Vec<Ami>>,
-    /// The instance profile of the instances.
+    /// Name of the instance profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_profile: Option<String>,
-    /// One for each thing that must resolve, which make up Ready.
+    /// Conditions of the EC2NodeClass: one per resource that must be resolved; Ready summarizes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
 }
@@ -69,14 +69,14 @@ pub struct Ami {
     pub requirements: Vec<AmiRequirement>,
 }
 
-/// A condition on the labels of an instance type.
+/// A requirement on the labels of an instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AmiRequirement {
-    /// The label.
+    /// Key of the label.
     pub key: String,
-    /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
+    /// Relation of the label's value to `values`: In, NotIn, Exists, DoesNotExist, Gt or Lt.
     pub operator: String,
-    /// The values that the operator is about.
+    /// Values of the operator.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -92,7 +92,7 @@ pub struct AmiRequirement {
 pub struct CapacityReservation {
     /// Name of the reservation's availability zone.
     pub availability_zone: String,
-    /// Time at which the reservation ends. After that nothing can be launched into it.
+    /// Time at which the reservation ends. After it, no instance can be launched into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<Timestamp>,
     /// Id of the reservation.
@@ -102,17 +102,17 @@ pub struct CapacityReservation {
     pub instance_match_criteria: InstanceMatchCriteria,
     /// Instance type of the reservation.
     pub instance_type: String,
-    /// Whether EC2 may take the instances back.
+    /// Whether EC2 may reclaim the instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interruptible: Option<bool>,
     /// Account that owns the reservation.
     #[serde(rename = "ownerID")]
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub owner_id: String,
-    /// An ordinary reservation, or a capacity block.
+    /// Type of the reservation: `default`, or `capacity-block`.
     #[serde(default)]
     pub reservation_type: CapacityReservationType,
-    /// Whether the reservation ends so soon that EC2 takes its instances back. Only capacity blocks do.
+    /// Whether EC2 is about to reclaim the instances, because the reservation ends soon. Only for capacity blocks.
     #[serde(default)]
     pub state: CapacityReservationState,
 }

@@ -17,7 +17,7 @@ pub struct BlockDeviceMapping {
     /// The volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs: Option<BlockDevice>,
-    /// Whether the kubelet keeps its files here, so that the volume's size is the node's ephemeral storage. At most one.
+    /// Whether the kubelet stores its files on this volume, so that its size is the node's ephemeral storage. At most one volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_volume: Option<bool>,
 }
@@ -33,33 +33,33 @@ pub struct BlockDeviceMapping {
     ),
 ])))]
 pub struct BlockDevice {
-    /// Whether the volume goes away with the instance.
+    /// Whether the volume is deleted with the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_on_termination: Option<bool>,
-    /// Whether the volume is encrypted. Not together with a snapshot.
+    /// Whether the volume is encrypted. Not allowed with a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted: Option<bool>,
     /// I/O operations per second, for gp3, io1 and io2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<i64>,
-    /// The KMS key for encryption: id, alias or ARN.
+    /// Id, alias or ARN of the KMS key for encryption.
     #[serde(default, rename = "kmsKeyID", skip_serializing_if = "Option::is_none")]
     pub kms_key_id: Option<String>,
-    /// The snapshot that the volume starts from.
+    /// Id of the snapshot that the volume is created from.
     #[serde(
         default,
         rename = "snapshotID",
         skip_serializing_if = "Option::is_none"
     )]
     pub snapshot_id: Option<String>,
-    /// MiB per second, for gp3: 125 to 1000.
+    /// Throughput in MiB per second, for gp3: 125 to 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<i64>,
-    /// MiB per second at which the snapshot is fetched. Needs a snapshot.
+    /// Rate in MiB per second at which the snapshot is downloaded. Requires a snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 300))]
     pub volume_initialization_rate: Option<i32>,
-    /// Size in Gi, G, Ti or T. Required without a snapshot. What the volume type allows: gp2 and gp3 1 to 16384 Gi, io1 and io2
+    /// Size in Gi, G, Ti or T. Required without a snapshot. Sizes by volume type: gp2 and gp3 1 to 16384 Gi, io1 and io2
     /// 4 to 16384, st1 and sc1 125 to 16384, standard 1 to 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -69,7 +69,7 @@ pub struct BlockDevice {
         )
     )]
     pub volume_size: Option<Quantity>,
-    /// The kind of volume.
+    /// Type of the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_type: Option<VolumeType>,
 }
