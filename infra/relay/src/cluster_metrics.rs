@@ -23,10 +23,10 @@ pub struct ClusterMetrics {
     pub per_object: bool,
 }
 
-/// Upper bound on objects of a kind with series of their own. A node has about forty series of half a KiB, so that a response
+/// Upper bound on objects of a kind with individual series. A node has about forty series of half a KiB, so that a response
 /// stays below 25 MiB.
 const OBJECTS_MAX: usize = 1_000;
-/// Upper bound on pods with series of their own, of which each has two or three.
+/// Upper bound on pods with individual series, two or three per pod.
 const PODS_MAX: usize = 10_000;
 
 /// Metrics of the functions that series per node and pod replace, and histograms that are summaries in Karpenter.
@@ -97,7 +97,7 @@ impl ClusterMetrics {
             }
             page.gauge(
                 "whittle_relay_objects_left_out",
-                "Objects beyond the limit of objects with series of their own",
+                "Objects without individual series, because their number exceeds the limit",
             );
             for kind in [Kind::Node, Kind::Pod] {
                 let most = if kind == Kind::Pod {
@@ -117,7 +117,7 @@ impl ClusterMetrics {
         page.sample(&[], number(usize::from(is_synced)));
         page.gauge(
             "karpenter_cluster_state_unsynced_time_seconds",
-            "Time for which not all watches of the relay have been current",
+            "Time since all watches of the relay were last up to date",
         );
         let unsynced = relay.watches().unsynced_for(since);
         page.sample(&[], unsynced.as_secs_f64());

@@ -48,7 +48,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the environment does not configure a relay: {}",
+            "the relay's environment is invalid: {}",
             self.0.join("; ")
         )
     }

@@ -92,7 +92,7 @@ impl<R: AsyncBufRead + Unpin> EventReader<R> {
                 Ok(0) => return Ok(None),
                 Ok(_) if lines.limit() == 0 && !self.line.ends_with(b"\n") => {
                     return Err(io::Error::other(format!(
-                        "an event is longer than {} MiB, which no object is",
+                        "an event is longer than {} MiB",
                         LINE_MAX >> 20
                     )));
                 }

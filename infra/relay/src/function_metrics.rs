@@ -49,7 +49,7 @@ impl FunctionMetrics {
         let documents = data.iter().map(|(document, text)| {
             let status = Status::read(text);
             if let Err(error) = &status {
-                warn!(document, %error, "metrics of a function cannot be decoded");
+                warn!(document, %error, "metrics of a function cannot be decoded; they are not exported");
             }
             (document.clone(), status.ok())
         });

@@ -31,7 +31,10 @@ async fn healthz(State(shared): State<Shared>) -> Response {
     if still < HANGING_AFTER {
         (StatusCode::OK, "ok\n").into_response()
     } else {
-        let text = format!("the loop has not turned for {} s\n", still.as_secs());
+        let text = format!(
+            "the main loop has made no progress for {} s\n",
+            still.as_secs()
+        );
         (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
     }
 }

@@ -51,7 +51,7 @@ async fn main() -> ExitCode {
     match relayed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error!(%error, "the relay cannot run");
+            error!(%error, "relay cannot start");
             ExitCode::FAILURE
         }
     }

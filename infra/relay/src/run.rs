@@ -139,11 +139,11 @@ pub async fn run(
         .await
         .is_err()
     {
-        warn!("ended with unsent wakes; the sweep will wake their lanes");
+        warn!("relay stopped with unsent wakes; the housekeeper wakes their lanes");
     }
 }
 
-/// Sends what is due, at most one wake per lane and one heartbeat at a time.
+/// Sends due wakes, heartbeats and views: at most one wake per lane and one heartbeat at a time.
 struct Dispatcher {
     shared: Shared,
     sink: Arc<dyn Sink>,
@@ -242,14 +242,16 @@ impl Dispatcher {
     }
 
     /// Logs the first failure and the recovery of each kind of delivery; `/metrics` counts the others.
-    fn report(&mut self, what: Delivery, outcome: &Result<(), SinkError>) {
+    fn report(&mut self, delivery: Delivery, outcome: &Result<(), SinkError>) {
         match outcome {
-            Ok(()) if self.failing.remove(&what) => info!(?what, "delivery recovered"),
-            Ok(()) => {}
-            Err(error) if self.failing.insert(what) => {
-                warn!(%error, "delivery failed; retrying")
+            Ok(()) if self.failing.remove(&delivery) => {
+                info!(?delivery, "delivery to AWS recovered")
             }
-            Err(error) => debug!(%error, "delivery failed; retrying"),
+            Ok(()) => {}
+            Err(error) if self.failing.insert(delivery) => {
+                warn!(?delivery, %error, "delivery to AWS failed; retrying")
+            }
+            Err(error) => debug!(?delivery, %error, "delivery to AWS failed; retrying"),
         }
     }
 

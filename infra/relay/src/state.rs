@@ -54,7 +54,7 @@ struct KnownObject {
 }
 
 impl State {
-    /// Keeps details of pods, for series of their own.
+    /// Keeps details of pods, for individual series.
     pub fn keeping_details(self) -> Self {
         Self {
             keeps_details: true,

@@ -91,7 +91,7 @@ impl ViewPublisher {
                 Some(issue)
             }
             Err(error) => {
-                tracing::warn!(%error, "the view cannot be written");
+                tracing::warn!(%error, "version of the pod view cannot be encoded; retrying");
                 self.failed(now);
                 None
             }

@@ -274,7 +274,10 @@ impl<T: WatchedObject> Watch<T> {
         if page.metadata.next().is_some() {
             return Err(WatchError::Failed(silent));
         }
-        debug!(resource = T::KIND.resource(), "{silent}: listed again");
+        debug!(
+            resource = T::KIND.resource(),
+            silent, "watch silent; listed again"
+        );
         self.shared.metrics.watch_restarted(T::KIND, "silent");
         self.mark_alive();
         self.send(Event::ListBegun).await?;

@@ -4,7 +4,7 @@ data "aws_region" "current" {}
 locals {
   outputs   = var.stack.outputs
   functions = ["Provisioner", "Lifecycle", "Disruption", "Terminator", "Interruption", "Housekeeper"]
-  # Functions within the VPC have queues of their own.
+  # Functions within the VPC have separate queues.
   lane = var.reach == "public" ? "" : "VpcLane"
 
   values = {

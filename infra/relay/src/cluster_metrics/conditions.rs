@@ -74,7 +74,7 @@ fn objects(state: &State, kind: Kind) -> impl Iterator<Item = &ObjectData> {
         })
 }
 
-/// Conditions of the objects that have series of their own.
+/// Conditions of the objects with individual series.
 fn each(state: &State, kind: Kind) -> impl Iterator<Item = (&ObjectData, &ConditionData)> {
     let objects = objects(state, kind).take(OBJECTS_MAX);
     objects.flat_map(|object| {

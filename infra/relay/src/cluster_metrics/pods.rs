@@ -17,12 +17,12 @@ type Family = (&'static str, &'static str, fn(&PodData) -> bool);
 const AGES: [Family; 2] = [
     (
         "karpenter_pods_unbound_time_seconds",
-        "Age of pods without a node; of the oldest one if pods have no series of their own",
+        "Age of pods without a node; only of the oldest pod if pods have no individual series",
         |pod| pod.node.is_none() && !pod.is_over(),
     ),
     (
         "karpenter_pods_unstarted_time_seconds",
-        "Age of pods that have not started; of the oldest one if pods have no series of their own",
+        "Age of pods that have not started; only of the oldest pod if pods have no individual series",
         |pod| pod.phase == PodPhase::Pending,
     ),
 ];

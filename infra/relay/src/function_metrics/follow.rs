@@ -22,7 +22,7 @@ pub async fn follow(client: Client, namespace: String, metrics: Metrics) {
         match update {
             Ok(map) => {
                 if std::mem::take(&mut failing) {
-                    info!(namespace, "metrics of the functions are read again");
+                    info!(namespace, "watch of the functions' metrics recovered");
                 }
                 let data: BTreeMap<String, String> =
                     map.and_then(|map| map.data).unwrap_or_default();

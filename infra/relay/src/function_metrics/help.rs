@@ -19,7 +19,7 @@ pub(crate) fn help(name: &str) -> &'static str {
             "Writes of the deletion cost annotation to pods"
         }
         "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes" => {
-            "Nodes whose pods' deletion costs are still to be written"
+            "Nodes whose pods' deletion costs have not been written yet"
         }
         "karpenter_voluntary_disruption_decisions_total" => "Disruption decisions",
         "karpenter_voluntary_disruption_decisions_by_nodepool_total" => {

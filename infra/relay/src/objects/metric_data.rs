@@ -62,7 +62,7 @@ pub struct PodData {
     /// Whether the pod was observed before it was bound, and before it was ready; otherwise these durations are unknown.
     pub seen_unbound: bool,
     pub seen_unready: bool,
-    /// Stored only if pods have series of their own: details are most of a pod's memory.
+    /// Stored only if pods have individual series: details are most of a pod's memory.
     pub details: Option<Box<PodDetails>>,
 }
 

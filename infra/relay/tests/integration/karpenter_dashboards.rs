@@ -158,14 +158,14 @@ const PANELS: [Panel; 29] = [
         // Pods of the first node request 2 cores, and daemons, which are counted twice, 1 of them.
         Values(
             &[3.0 / 3.9],
-            "because a node with pods has series of its own",
+            "because a node with pods has individual series",
         ),
     ),
     panel(
         (CAPACITY, "Node Summary: use of memory"),
         r#"(sum by (node_name) (karpenter_nodes_total_daemon_requests{resource_type="memory",node_name!=""}) + sum by (node_name) (karpenter_nodes_total_pod_requests{resource_type="memory",node_name!=""})) / sum by (node_name) (karpenter_nodes_allocatable{resource_type="memory",node_name!=""})"#,
         Nothing("because summed up, no series names its node"),
-        Values(&[0.2], "because a node with pods has series of its own"),
+        Values(&[0.2], "because a node with pods has individual series"),
     ),
     panel(
         (CAPACITY, "Node Summary: age"),

@@ -26,7 +26,7 @@ use view::ViewVersion;
 use crate::api_server::ApiServer;
 use crate::support::until;
 
-/// Collects what the relay sends, and fails on demand.
+/// Collects the relay's deliveries, and fails on demand.
 #[derive(Default)]
 pub(crate) struct MemorySink(Mutex<Received>);
 
