@@ -131,7 +131,7 @@ pub(crate) fn describe(account: &AccountSpending) -> Vec<String> {
     }));
     if caps.exceeded(total).is_some() {
         lines.push(
-            "That is more than a cap allows: nothing is removed for it, and nothing new is launched until nodes are gone or the cap is raised."
+            "That exceeds a cap: no node is removed for the cap, and no node is launched until others are gone or the cap is raised."
                 .to_owned(),
         );
     }
@@ -272,6 +272,6 @@ mod tests {
             lines[0],
             "The account has at most $0.0100 an hour and no cap on nodes."
         );
-        assert!(lines[3].contains("nothing is removed"), "{lines:?}");
+        assert!(lines[3].contains("no node is removed"), "{lines:?}");
     }
 }

@@ -30,8 +30,8 @@ use crate::{
 pub(crate) struct Arguments {
     /// Name of the registered cluster, in shadow mode
     cluster: String,
-    /// Label of the nodes that Whittle would replace, besides nodes with NodeClaims, such as `eks.amazonaws.com/nodegroup` where the
-    /// Cluster Autoscaler works
+    /// Label of the nodes that Whittle would replace, besides nodes with NodeClaims, such as `eks.amazonaws.com/nodegroup` if the
+    /// Cluster Autoscaler manages them
     #[arg(long, value_name = "LABEL[=VALUE]", value_parser = label)]
     instead_of: Option<(String, Option<String>)>,
     #[command(flatten)]

@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Run only cases whose id contains this text
     #[arg(long)]
     only: Option<String>,
-    /// Add CPU times, wall times and peak memory to each line; runs every case in a process of its own
+    /// Add CPU times, wall times and peak memory to each line; runs every case in a separate process
     #[arg(long)]
     time: bool,
     /// Decide and measure the single case on standard input, which comes from the named file

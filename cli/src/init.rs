@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     /// Architecture of the relay's image
     #[arg(long, value_enum, default_value_t = Architecture::Amd64)]
     relay_architecture: Architecture,
-    /// Network from which the API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC
+    /// Network from which the API server is reached: "public", or "vpc:<id>" if the stack has a lane in that VPC
     #[arg(long, default_value = "public", value_parser = registry::reach)]
     pub(crate) reach: String,
     /// Settings of the cluster as JSON for a new entry; docs/settings.md lists them

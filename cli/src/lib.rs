@@ -74,7 +74,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Let functions act for a registered cluster, once nothing else holds Karpenter's Lease
+    /// Let functions act for a registered cluster, once no other controller holds Karpenter's Lease
     #[command(after_help = "Examples:
   whittle activate prod")]
     Activate(registry::Switch),
@@ -134,17 +134,17 @@ enum Command {
     /// Pause Whittle in a cluster, a NodePool or the account
     Pause(pause::Arguments),
     /// Show the launches for manifests or a cluster, and the reasons
-    ///
-    /// Without manifests, the pending pods of a running cluster are planned for. Nothing is changed.
+    /// Without manifests, plan for the pending pods of a running cluster. Nothing is changed.
     Plan(plan::Arguments),
     /// Generate a Region's table of on-demand prices from answers of the AWS Price List
     ///
-    /// The answers are for shared tenancy, and for tenancy Dedicated with the product family "Compute Instance (bare metal)". A table that is
-    /// put into shared/aws-rules/data/on-demand-prices and named in shared/aws-rules/src/prices/shipped.rs ships with Whittle.
+    /// The answers are for shared tenancy, and for tenancy Dedicated with the product family "Compute Instance (bare metal)". A
+    /// table that is put into shared/aws-rules/data/on-demand-prices and named in shared/aws-rules/src/prices/shipped.rs ships with
+    /// Whittle.
     Prices(prices::Arguments),
     /// Register a cluster in shadow mode, in which turns plan and change nothing
     Register(registry::Register),
-    /// Plan the snapshot of a turn again, optionally with other manifests or settings
+    /// Repeat the planning of a recorded turn, optionally with other manifests or settings
     Replay(replay::Arguments),
     /// Backtest changed manifests over the last days: cost, evictions and risks, as Markdown
     Review(review::Arguments),

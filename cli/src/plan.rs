@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// input
     #[arg(short = 'f', long = "filename", value_name = "FILE", value_hint = ValueHint::AnyPath, num_args = 1..)]
     files: Vec<PathBuf>,
-    /// Kubeconfig context of the running cluster that is planned for, read-only, unless manifests are given; defaults to the current context
+    /// Kubeconfig context of the cluster to plan for, which is only read; defaults to the current context, unless manifests are given
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     context: Option<String>,
     #[command(flatten)]
@@ -70,19 +70,19 @@ pub(crate) struct Arguments {
     verbose: bool,
     #[command(flatten)]
     planning: Planning,
-    /// Karpenter's option, such as `NodeOverlay=true,CapacityBuffer=true`
+    /// Feature gates, as in Karpenter's option, such as `NodeOverlay=true,CapacityBuffer=true`
     #[arg(long, value_delimiter = ',', value_parser = gate)]
     feature_gates: Vec<(String, bool)>,
-    /// Karpenter's option, as far as it affects planning, such as `RebootForRepair=true`
+    /// Feature gates of the AWS provider that affect planning, as in Karpenter's option, such as `RebootForRepair=true`
     #[arg(long, value_delimiter = ',', value_parser = aws_gate)]
     aws_feature_gates: Vec<(String, bool)>,
-    /// Karpenter's option: with `--feature-gates NodeRepair=true`, unhealthy nodes are deleted by force, which is not planned as disruption
+    /// Karpenter's option: with `--feature-gates NodeRepair=true`, delete unhealthy nodes by force, without planning a disruption
     #[arg(long)]
     legacy_node_repair: bool,
-    /// `settings.enableDRA` of Karpenter's chart: resource claims of pods for devices count, and NVIDIA GPUs and EFA interfaces are known
+    /// `settings.enableDRA` of Karpenter's chart: allocate devices for the resource claims of pods, NVIDIA GPUs and EFA interfaces included
     #[arg(long)]
     enable_dra: bool,
-    /// Karpenter's option, in JSON or YAML: spread constraints of pods that have none, such as `{podTopologySpread: {defaultConstraints:
+    /// Karpenter's option, in JSON or YAML: spread constraints for pods without any, such as `{podTopologySpread: {defaultConstraints:
     /// [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}`
     #[arg(long, default_value = "", hide_default_value = true, value_parser = scheduler_config)]
     scheduler_config: DefaultSpread,

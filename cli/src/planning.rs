@@ -14,10 +14,10 @@ pub(crate) struct Planning {
     /// read the entry of a registered cluster
     #[arg(long, value_name = "JSON", value_parser = read)]
     settings: Option<Value>,
-    /// Setting nodePrice: hourly dollars of each node besides its instance and volumes
+    /// Setting nodePrice: price of a node in dollars per hour, in addition to its instance and volumes
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     node_price: Option<NanosPerHour>,
-    /// Setting preferenceWorth: hourly dollars that honouring one preference of one pod is worth
+    /// Setting preferenceWorth: value of meeting one preference of one pod, in dollars per hour
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     preference_worth: Option<NanosPerHour>,
 }

@@ -25,9 +25,9 @@ const SHIPPED: &str = "us-east-1";
 /// Options that select instance types and prices.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Catalog {
-    /// Instance types and prices as JSON, as printed by `whittle catalog`, or a folder of such files named after their Regions, such as
-    /// eu-west-1.json; defaults to the offers of EC2 for a running cluster, in a build with AWS, else to those of us-east-1, also for other
-    /// Regions
+    /// Instance types and prices as JSON, as printed by `whittle catalog`, or a folder of such files named after their Regions,
+    /// such as eu-west-1.json; defaults to those of EC2 for a running cluster, in a build with AWS, otherwise to built-in ones of
+    /// us-east-1, also for other Regions
     #[arg(long, value_name = "FILE OR FOLDER")]
     pub(crate) catalog: Option<PathBuf>,
     /// Region of the nodes; defaults to the Region of the zones in manifests, EC2NodeClasses or nodes

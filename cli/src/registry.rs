@@ -49,7 +49,7 @@ pub(crate) struct Register {
     /// SecureString parameter with a bearer token, or with a client certificate and its key
     #[arg(long, requires = "endpoint", value_name = "PARAMETER", value_parser = parameter)]
     credentials: Option<String>,
-    /// Network from which the API server is reached: "public", or "vpc:<id>" where the stack has a lane in that VPC
+    /// Network from which the API server is reached: "public", or "vpc:<id>" if the stack has a lane in that VPC
     #[arg(long, default_value = "public", value_parser = reach)]
     reach: String,
     /// Settings of the cluster as JSON; docs/settings.md lists them

@@ -367,7 +367,7 @@ fn templates_are_refused_with_the_command_that_renders_them() {
         ),
         (
             "spec: {{ .Values.spec }}\n",
-            "it is a template of Helm: render it first",
+            "it is a Helm template: render it",
         ),
         ("spec: [\n", "it cannot be read"),
     ] {

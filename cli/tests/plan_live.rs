@@ -365,7 +365,9 @@ async fn missing_context_is_named() {
     assert!(!planned.status.success());
     let stderr = stderr_of(&planned);
     assert!(
-        stderr.contains("context \"prod\" cannot be used: look at `kubectl config get-contexts`"),
+        stderr.contains(
+            "context \"prod\" cannot be used: `kubectl config get-contexts` lists the contexts"
+        ),
         "{stderr}"
     );
     server.stop().await;
@@ -391,7 +393,7 @@ async fn catalog_is_read_from_ec2_by_default() {
         "{plan} {stderr}"
     );
     assert!(
-        stderr.contains("those shipped with Whittle stand in"),
+        stderr.contains("prices shipped with Whittle stand in"),
         "{stderr}"
     );
     server.stop().await;

@@ -93,6 +93,9 @@ fn every_command_has_examples_that_parse() {
             }
             own += usize::from(line.starts_with(&name));
         }
-        assert!(own > 0, "{name} has no example of its own: {examples}");
+        assert!(
+            own > 0,
+            "{name} has no example besides its subcommands': {examples}"
+        );
     }
 }

@@ -19,14 +19,14 @@ pub(super) enum Wrong {
     Empty,
     #[error("a key or a value is empty: {0}")]
     EmptyPart(String),
-    #[error("ids allow no other key beside them: leave the others out, or the ids")]
+    #[error("ids cannot be combined with other keys: remove the other keys, or the ids")]
     IdsAndMore,
     #[error(
         "owners alone select every image of theirs, which v1 does not allow: add aws::name, aws::ids or tags"
     )]
     OwnersOnly,
     #[error(
-        "it makes {0} terms, and v1 allows {TERMS_MAX}: tag what it selects with one tag of its own and select that"
+        "it results in {0} terms: v1 allows {TERMS_MAX}; give the selected resources one common tag, and select by it"
     )]
     TooMany(usize),
 }

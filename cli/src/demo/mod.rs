@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// Keep the cluster running after the story, for kubectl and commands that read the journal, until Ctrl-C
     #[arg(long)]
     keep: bool,
-    /// Print plain lines; the default where standard output is no terminal, or NO_COLOR or CI is set
+    /// Print plain lines; the default if standard output is not a terminal, or NO_COLOR or CI is set
     #[arg(long)]
     plain: bool,
 }

@@ -10,7 +10,7 @@ use crate::{admission, cluster, plan, workloads};
 
 #[derive(Args)]
 pub(crate) struct Changes {
-    /// Manifests that replace those of the same names, or are added: NodePools, NodeOverlays, workloads, pods, PodDisruptionBudgets …
+    /// Manifests to add, or to replace objects of the same name: NodePools, NodeOverlays, workloads, pods, PodDisruptionBudgets …
     #[arg(long = "with", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
     /// NodePools to remove

@@ -284,8 +284,9 @@ fn missing_context_is_reported_at_startup() {
     std::fs::write(&kubeconfig, "apiVersion: v1\nkind: Config\n").unwrap();
     let message = served::refused(&["--context", "nowhere"], &kubeconfig);
     assert!(
-        message
-            .contains("context \"nowhere\" cannot be used: look at `kubectl config get-contexts`"),
+        message.contains(
+            "context \"nowhere\" cannot be used: `kubectl config get-contexts` lists the contexts"
+        ),
         "{message}"
     );
     let message = served::refused(&[], &kubeconfig);

@@ -295,7 +295,9 @@ fn operating_systems_of_other_node_classes_are_known_values() {
     let output = plan(&web(&format!("{class}{}", deployment(1, &linux))));
     output.stdout_starts_with("Nothing to launch");
     assert!(
-        output.stdout.contains("wants kubernetes.io/os In [linux]")
+        output
+            .stdout
+            .contains("requires kubernetes.io/os In [linux]")
             && !output.stdout.contains("no instance type has this value"),
         "{}",
         output.stdout
@@ -409,7 +411,7 @@ fn all_errors_of_a_manifest_are_reported_at_once() {
             .stderr_contains("`whittle convert -f <file>` makes v1 of it");
     }
     plan("apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Values.name }}\n")
-        .stderr_contains("it is a template of Helm: render it first");
+        .stderr_contains("it is a Helm template: render it");
 }
 
 #[test]
@@ -498,7 +500,7 @@ fn misspelt_names_get_a_suggestion() {
     for (selector, meant) in [
         (
             "node.kubernetes.io/instancetype: m5.xlarge",
-            "asks for label node.kubernetes.io/instancetype, which its nodes do not have (did you mean node.kubernetes.io/instance-type?)",
+            "requires label node.kubernetes.io/instancetype, which its nodes do not have (did you mean node.kubernetes.io/instance-type?)",
         ),
         (
             "karpenter.sh/provisioner-name: web",
