@@ -122,7 +122,7 @@ impl Executor<'_> {
                 .assign_and_show(&call, members, &instances, inputs, outcome)
                 .await?;
             for member in &left {
-                let why = "the instance left for it belongs to another NodeClaim";
+                let why = "the remaining instance of the launch belongs to another NodeClaim";
                 let ended = self.end_attempt(member, "LaunchFailed", why, outcome);
                 let ended = ended.await;
                 outcome.isolate(member.name(), ended)?;

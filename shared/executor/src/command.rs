@@ -133,7 +133,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Whether another turn has proposed something meanwhile: one proposal waits at a time.
+    /// Whether another turn has proposed a command in the meantime: one proposal waits at a time.
     async fn is_proposed(&self) -> Result<bool, ExecutorError> {
         let commands = self.ledger.commands(self.cluster).await?;
         let mut states = commands.iter().map(|command| command.state);

@@ -41,8 +41,8 @@ const TRIES_MAX: u32 = 3;
 const ROUNDS_MAX: u32 = 10;
 
 impl Executor<'_> {
-    /// Commits a plan made from this snapshot; `recheck` drops what does not hold once others' plans are applied to it. With
-    /// an order, launches and deletions become one command.
+    /// Commits a plan made from this snapshot; `recheck` drops parts that are no longer valid after the plans of others are applied
+    /// to the snapshot. With an order, launches and deletions become one command.
     pub async fn commit(
         &self,
         snapshot: &Snapshot,
@@ -87,7 +87,7 @@ impl Executor<'_> {
                         stop.unwrap_or_else(StopReason::changed),
                     ));
                 }
-                // The row shows what others launched; this cluster's own share was part of the plan's snapshot.
+                // The row contains the launches of other clusters; this cluster's own share was part of the plan's snapshot.
                 Committed::Overtaken { account } => {
                     snapshot.to_mut().account = account;
                     plan = recheck(&snapshot, plan);

@@ -18,9 +18,9 @@ pub enum StopReason {
     Paused { paused: String },
     #[error("Karpenter's leader Lease is held by {holder}, not by this stack")]
     NotLeader { holder: String },
-    #[error("the leader Lease of this stack is about to lapse")]
+    #[error("the leader Lease of this stack is about to expire")]
     LeaseLapses,
-    #[error("the turn's time is over")]
+    #[error("the turn has reached its deadline")]
     OutOfTime,
 }
 

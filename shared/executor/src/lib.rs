@@ -90,7 +90,7 @@ pub struct ExecutionOutcome {
     pub unfinished: Vec<NodeClaimName>,
     /// Failures that did not stop the others, for the journal.
     pub problems: Vec<String>,
-    /// Reason why nothing more was begun.
+    /// Reason why no further step was begun.
     pub stopped: Option<StopReason>,
     /// The call that waits for the account's budget of EC2 calls, and until when.
     pub postponed: Option<Postponed>,

@@ -73,7 +73,7 @@ fn refused_creation(launch: &Launch, error: &ClusterError, at: Timestamp) -> Eve
         kind: EventKind::Warning,
         reason: "ChangeRefused".to_owned(),
         message: format!(
-            "NodeClaim {} cannot be created: {error}; see admission policies and webhooks",
+            "NodeClaim {} cannot be created: {error}; check the cluster's admission policies and webhooks",
             launch.name
         ),
         at,
@@ -311,8 +311,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Writes into the NodeClaim's Launched condition why there is no instance yet, unless another turn has shown one
-    /// meanwhile.
+    /// Writes into the NodeClaim's Launched condition why there is no instance yet, unless another turn has recorded one in the meantime.
     pub(crate) async fn explain(
         &self,
         member: &Member,
@@ -330,7 +329,8 @@ impl Executor<'_> {
         .map(|_| ())
     }
 
-    /// Updates a NodeClaim, again if it changed meanwhile. `None` if the NodeClaim no longer exists or was replaced by another of its name.
+    /// Updates a NodeClaim, again if it changed in the meantime. `None` if the NodeClaim no longer exists or was replaced by
+    /// another of its name.
     pub(crate) async fn update(
         &self,
         member: &Member,

@@ -7,7 +7,7 @@ use crate::{Executor, ExecutorError, concurrent::each, members::Member, settle::
 
 impl Executor<'_> {
     /// Assigns instances to members, both sorted by id, one transaction per pair, then the remaining ones
-    /// (docs/protocol.md#a4). Assignments by other turns stand.
+    /// (docs/protocol.md#a4). Assignments by other turns are kept.
     pub(crate) async fn assign(
         &self,
         call: &Call,

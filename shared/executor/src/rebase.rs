@@ -1,4 +1,4 @@
-//! Rebase after losing the race for a generation (docs/protocol.md#c2): what others committed meanwhile is applied to this
+//! Rebase after losing the race for a generation (docs/protocol.md#c2): plans that others committed in the meantime are applied to this
 //! turn's snapshot, and its own plan keeps what still holds.
 
 use std::collections::BTreeSet;

@@ -92,7 +92,7 @@ impl Executor<'_> {
             // The turn that resumes the call for the others resolves it.
             return Ok(ReleaseState::Wait(now + RECHECK_AFTER));
         }
-        let why = "its NodeClaim was deleted before anything was launched".to_owned();
+        let why = "its NodeClaim was deleted before an instance was launched".to_owned();
         let ended = self.advance(&intent, IntentState::Void { why }).await?;
         Ok(ended.map_or(ReleaseState::Wait(now), |_| ReleaseState::Free))
     }

@@ -4,7 +4,7 @@ use model::{Plan, PodKey, Snapshot, plan::PodRef, pod::Pod};
 
 use crate::{Executor, ExecutorError, concurrent::each, rebase};
 
-/// Number of pods up to which each is read by itself. Of more, the unbound ones are listed together: they are few, where all
+/// Number of pods up to which each is read by itself. Of more, the unbound ones are listed together: they are few, whereas all
 /// pods are many.
 const SINGLE_READS_MAX: usize = 20;
 /// Number of pods up to which they are read again for events about their failed launches, so that a turn with many failures
@@ -30,7 +30,7 @@ impl Executor<'_> {
             let unassigned = self.api.unassigned_pods().await?.into_iter();
             present.extend(unassigned.map(|pod| (pod.key.clone(), pod)));
         }
-        // Pods of nodes that leave, and pods that got a node meanwhile.
+        // Pods of nodes that leave, and pods that were bound in the meantime.
         let others = wanted.iter().filter(|pod| !present.contains_key(&pod.key));
         for found in each(others.collect::<Vec<_>>(), |pod| self.api.pod(&pod.key)).await {
             present.extend(found?.map(|pod| (pod.key.clone(), pod)));

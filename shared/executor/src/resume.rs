@@ -1,4 +1,5 @@
-//! Resuming what a turn left: its leases lapse, and a later turn continues from the ledger's state (docs/protocol.md#a3).
+//! Resumes the work of a turn that ended early: its leases expire, and a later turn continues from the ledger's state
+//! (docs/protocol.md#a3).
 
 use std::collections::BTreeSet;
 
@@ -94,7 +95,7 @@ impl Executor<'_> {
         if intent.state == IntentState::Intended
             && now.duration_since(intent.committed_at) >= self.launch_timeout
         {
-            let why = "it was not begun within the launch time-out";
+            let why = "its launch did not begin within the launch timeout";
             self.void(&intent, why, outcome).await?;
             return Ok(None);
         }
@@ -169,7 +170,7 @@ impl Executor<'_> {
         }
         if self.is_overdue(&call) {
             for member in &left {
-                let why = "the launch call had no certain answer within the launch time-out";
+                let why = "EC2 gave no definite answer to the launch within the launch timeout";
                 let failed = self.fail(member, why, None, outcome).await;
                 outcome.isolate(member.name(), failed)?;
             }

@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct InstanceDetails {
     pub id: InstanceId,
     launched: Launched,
-    /// The capacity reservation that it runs in, where EC2 has shown it.
+    /// The capacity reservation that it runs in, if EC2 has reported it.
     reservation: Option<String>,
 }
 
@@ -192,11 +192,11 @@ impl Executor<'_> {
                 return self.launched(member, instance, outcome).await;
             }
             OwnedInstance::Unlisted if !self.is_overdue(call) => {
-                outcome.left(member.name(), "EC2 does not show its instance yet");
+                outcome.left(member.name(), "EC2 does not list its instance yet");
                 return Ok(());
             }
-            OwnedInstance::Unlisted => "EC2 did not show its instance within the launch time-out",
-            OwnedInstance::Dead => "its instance ended while it was being launched",
+            OwnedInstance::Unlisted => "EC2 did not list its instance within the launch timeout",
+            OwnedInstance::Dead => "its instance terminated while it was being launched",
         };
         self.fail(member, why, None, outcome).await
     }

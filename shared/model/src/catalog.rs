@@ -48,7 +48,7 @@ pub struct InstanceType {
     /// Number of pod volumes that the EBS CSI driver attaches to a node; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ebs_attach_limit: Option<u32>,
-    /// Devices that DRA drivers publish on a node of this type, where known and enabled
+    /// Devices that DRA drivers publish on a node of this type, if known and enabled
     /// (docs/spec/v1.15.md#dra-devices).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,

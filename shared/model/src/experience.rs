@@ -49,7 +49,7 @@ impl FullSubnet {
 }
 
 /// Row `…#LEARNED` / type#image: the least memory that nodes of this instance type with this AMI have registered
-/// (docs/spec/aws.md#measured-memory). Another AMI has another kernel, and so a row of its own.
+/// (docs/spec/aws.md#measured-memory). Another AMI has another kernel, and so another row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MeasuredMemory {
     pub instance_type: String,

@@ -44,7 +44,7 @@ pub enum BufferCapacity {
     /// All pods fit on existing nodes or nodes in flight.
     #[serde(rename = "There")]
     Available,
-    /// Some pods need a new node, or fit nowhere.
+    /// Some pods need a new node, or cannot be placed.
     #[serde(rename = "Lacking")]
     Insufficient,
 }
@@ -178,7 +178,7 @@ pub enum Expected {
     NodeClaim(NodeClaimName),
 }
 
-/// A pod that fits nowhere, with one reason per NodePool tried or a single reason that concerns the pod itself.
+/// A pod that fits on no node, with one reason per NodePool tried or a single reason that concerns the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unplaced {
     pub pod: PodRef,

@@ -87,7 +87,7 @@ proptest! {
         prop_assert_eq!(both.intersection(&b), both);
     }
 
-    /// Two complements count as compatible even where their bounds leave only excluded numbers, so the converse holds
+    /// Two complements count as compatible even if their bounds leave only excluded numbers, so the converse holds
     /// where one of the two is a set.
     #[test]
     fn requirements_with_common_value_intersect(a in any_requirement(), b in any_requirement()) {

@@ -308,7 +308,7 @@ impl<'a> LifecyclePass<'a> {
         if is_needed(&update) {
             decision.act(
                 Action::UpdateNodeClaim(update),
-                format!("NodeClaim {} moved on", claim.name),
+                format!("NodeClaim {} has new conditions", claim.name),
             );
         }
     }

@@ -199,7 +199,7 @@ impl Ending {
             Self::Expired => ("expired", "it is older than its expireAfter"),
             Self::Unhealthy => (
                 "unhealthy",
-                "its node has been unhealthy for longer than is tolerated",
+                "its node has been unhealthy for longer than its condition is tolerated",
             ),
         }
     }
@@ -228,7 +228,7 @@ pub(crate) fn arrived(reason: &str, claim: &NodeClaim) -> Option<String> {
     let came = |ending: Ending, what: &str| {
         let (name, _) = ending.because();
         let has_come = reason.starts_with(name) && !ending.concerns(State::from_claim(claim));
-        has_come.then(|| format!("NodeClaim {} has {what} since", claim.name))
+        has_come.then(|| format!("NodeClaim {} has {what} in the meantime", claim.name))
     };
     came(Ending::LaunchTimeout, "been launched")
         .or_else(|| came(Ending::RegistrationTimeout, "registered"))

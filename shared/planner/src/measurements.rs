@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn compromised_kubelet_costs_at_most_a_tenth_and_half_a_gibibyte() {
-        // In thousandths of what EC2 sells.
+        // In thousandths of the memory that EC2 documents.
         let least = |gib: i64| plausible(gib << 30).start() * 1_000 / (gib << 30);
         let of_sizes = [1, 8, 64, 1_024].map(least);
         assert_eq!(of_sizes, [500, 837, 892, 899]);

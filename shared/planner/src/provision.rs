@@ -252,7 +252,7 @@ fn pools_without_types(input: &Input<'_>, result: &SolveResult) -> BTreeMap<Node
     let pools = result.pools_without_types.iter().filter_map(|without| {
         let pool = input.pools.get(without.pool)?;
         let why = if without.min_values {
-            "NodePool requirements leave fewer instance types than their minValues ask for"
+            "NodePool requirements leave fewer instance types than their minValues require"
         } else {
             "NodePool requirements leave no instance type"
         };
@@ -275,8 +275,8 @@ fn no_pool(snapshot: &Snapshot) -> String {
     let keeps_replicas = snapshot.settings.feature_gates.get("StaticCapacity") == Some(&true);
     let fixed: Vec<String> = fixed
         .map(|(name, replicas)| match keeps_replicas {
-            true => format!("{name}: static, keeps {}", counted(replicas, "node")),
-            false => format!("{name}: static, and feature gate StaticCapacity is off"),
+            true => format!("{name} is static and keeps {}", counted(replicas, "node")),
+            false => format!("{name} is static, and feature gate StaticCapacity is off"),
         })
         .collect();
     match fixed.is_empty() {

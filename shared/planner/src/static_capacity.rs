@@ -152,7 +152,7 @@ impl<'a> PoolNodes<'a> {
             decision.act(
                 Action::DeleteNodeClaim(target(claim)),
                 format!(
-                    "NodePool {} is to have {}",
+                    "static NodePool {} keeps {}",
                     self.pool.name,
                     counted(self.replicas(), "node")
                 ),

@@ -139,7 +139,7 @@ impl<'a> Terminator<'a> {
         if let Some((update, note)) = deadline::timestamp_update(claim, self.snapshot) {
             decision.act(
                 Action::UpdateNodeClaim(update),
-                format!("NodeClaim {} may be drained only so long", claim.name),
+                format!("NodeClaim {} gets a termination deadline", claim.name),
             );
             decision.notes.push(note);
         }
@@ -189,7 +189,7 @@ impl<'a> Terminator<'a> {
                 Step::Release if instance == Instance::Gone => {
                     release_claim(claim, "its instance is gone", decision);
                 }
-                Step::Release => release_claim(claim, "nothing was launched for it", decision),
+                Step::Release => release_claim(claim, "no instance was launched for it", decision),
                 // Steps of a leaving Node are taken in `advance_node`; the others apply to NodeClaims that stay.
                 Step::Protect
                 | Step::Register
@@ -373,7 +373,7 @@ impl<'a> Terminator<'a> {
         if is_needed(&update) {
             decision.act(
                 Action::UpdateNodeClaim(update),
-                format!("NodeClaim {} moved on", claim.name),
+                format!("NodeClaim {} has new conditions", claim.name),
             );
         }
     }
@@ -413,7 +413,7 @@ fn release_claim(claim: &NodeClaim, why: &str, decision: &mut Decision) {
     };
     decision.act(
         Action::UpdateNodeClaim(update),
-        format!("NodeClaim {} can go: {why}", claim.name),
+        format!("NodeClaim {} is released: {why}", claim.name),
     );
 }
 
@@ -424,7 +424,7 @@ fn release_node(node: &Node, why: &str, decision: &mut Decision) {
     };
     decision.act(
         Action::UpdateNode(update),
-        format!("node {} can go: {why}", node.name),
+        format!("node {} is released: {why}", node.name),
     );
 }
 

@@ -84,8 +84,8 @@ impl<'a> BaselineCluster<'a> {
         self.simulate(removal, None)
     }
 
-    /// [`BaselineCluster::without`] with preferences that are dropped where they cost more than they are worth.
-    /// `other_costs` is the price of a result besides its new nodes, in nano-dollars per hour, including the worth of the
+    /// [`BaselineCluster::without`] with preferences that are dropped if they cost more than their value.
+    /// `other_costs` is the price of a result besides its new nodes, in nano-dollars per hour, including the value of the
     /// preferences that its pods lose.
     pub fn without_at_a_price(
         &self,

@@ -12,13 +12,13 @@ use crate::{
     setup,
 };
 
-/// Accepted excess of a full node's price over the worth of its pods, in per mille.
+/// Accepted excess of a full node's price over the value of its pods, in per mille.
 const EXCESS: i128 = 20;
 
 /// Returns which of the new nodes are full.
 ///
 /// The pods of all nodes with the same requirements determine prices for a core and a gigabyte that no instance type
-/// undercuts, counting only the capacity that whole pods can fill. A node whose price is close to the worth of its pods
+/// undercuts, counting only the capacity that whole pods can fill. A node whose price is close to the value of its pods
 /// cannot become cheaper by waiting.
 pub fn full_nodes(input: &Input<'_>, result: &SolveResult) -> Vec<bool> {
     let mut context =

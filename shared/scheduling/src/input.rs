@@ -44,7 +44,7 @@ pub struct Options<'a> {
     pub reserved: Option<ReservedOfferingMode>,
     pub optimize: Optimize,
     pub effort: Effort,
-    /// Price per hour that honoring one preference of one pod with weight 100 is worth.
+    /// Value, in price per hour, of meeting one preference of one pod with weight 100.
     pub preference_worth: NanosPerHour,
     /// Labels that the cloud provider defines, besides those of Kubernetes.
     pub well_known_labels: &'a [String],
@@ -66,7 +66,7 @@ impl Options<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// First result in which every pod has a place, for the many simulations of one turn. The search is repeated without
-    /// preferences if they may cost more than they are worth.
+    /// preferences if they may cost more than their value.
     First,
     /// Cheapest of several results, with the new nodes packed as a whole, if the options optimize for cost.
     Best,

@@ -63,7 +63,7 @@ use std::{cell::Cell, rc::Rc};
 
 use setup::Setup;
 
-/// Solves one request with indexes of its own.
+/// Solves one request with new indexes.
 pub fn solve(input: &Input<'_>) -> SolveResult {
     PreparedSolve::new(&PrecomputedIndexes::of(input), input).solve()
 }

@@ -101,7 +101,7 @@ impl Limits {
         self.counting == LimitCounting::Chosen && !self.names.is_empty()
     }
 
-    /// Removes types that exceed what the limits leave plus `counted`, the amounts that the node itself counts as.
+    /// Removes types that exceed the remainder of the limits plus `counted`, the amounts that the node itself counts as.
     pub(crate) fn keep_within_beside(&self, counted: Option<&LimitAmounts>, rows: &mut BitSet) {
         let left = self.left.iter().zip(amounts(counted));
         let left: Vec<i64> = left.map(|(left, own)| left.saturating_add(own)).collect();
@@ -149,8 +149,8 @@ impl Limits {
         most.into()
     }
 
-    /// Restricts each node to types with which no limit is exceeded for any choice of the other nodes' types. What the
-    /// counted amounts leave of the limits is shared out evenly. Each entry has the amounts that the node counts as, and
+    /// Restricts each node to types with which no limit is exceeded for any choice of the other nodes' types. The
+    /// remainder of the limits after the counted amounts is divided evenly. Each entry has the amounts that the node counts as, and
     /// its rows.
     pub(crate) fn share_out(
         &self,

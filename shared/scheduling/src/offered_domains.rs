@@ -195,7 +195,7 @@ impl PlacementContext<'_> {
         let template = self.templates.get(at)?;
         let mut large_enough = template.base.clone();
         template.room.keep_fitting(requests, &mut large_enough);
-        // Limits as of the start of the solve: nodes planned meanwhile must not change the domains for later pods of the
+        // Limits as of the start of the solve: nodes planned during the solve must not change the domains for later pods of the
         // same constraint.
         if let Some(pool) = self.input.pools.get(at) {
             let limits = template.limits.reset(&pool.remaining);

@@ -180,14 +180,14 @@ impl fmt::Display for Reason {
             ),
             Self::Taint(taint) => write!(f, "does not tolerate taint {}", taint_text(taint)),
             Self::UndefinedLabel { key, meant } => {
-                write!(f, "asks for label {key}, which its nodes do not have")?;
+                write!(f, "requires label {key}, which its nodes do not have")?;
                 match meant {
                     Some(meant) => write!(f, " (did you mean {meant}?)"),
                     None => Ok(()),
                 }
             }
             Self::Requirement { wanted, offered } => {
-                write!(f, "wants {wanted}, its nodes have {offered}")
+                write!(f, "requires {wanted}, its nodes have {offered}")
             }
             Self::Contradiction { first, second } => {
                 let side = |(source, requirement): &(ConstraintSource, Requirement)| {
@@ -198,7 +198,7 @@ impl fmt::Display for Reason {
                     format!("{requirement} ({place})")
                 };
                 let (first, second) = (side(first), side(second));
-                write!(f, "asks for both {first} and {second}: no node has both")
+                write!(f, "requires both {first} and {second}: no node has both")
             }
             Self::NoMatchingType(all) if all.is_empty() => f.write_str("no instance type has that"),
             Self::NoMatchingType(all) => {
@@ -206,11 +206,13 @@ impl fmt::Display for Reason {
             }
             Self::NoCommonType { wanted, offered } => write!(
                 f,
-                "wants {}, its nodes have {}: no instance type has both",
+                "requires {}, its nodes have {}: no instance type has both",
                 list(wanted),
                 list(offered)
             ),
-            Self::NamedNodes(nodes) if nodes.is_empty() => f.write_str("admits no node's name"),
+            Self::NamedNodes(nodes) if nodes.is_empty() => {
+                f.write_str("requires a node name that no node has")
+            }
             Self::NamedNodes(nodes) => {
                 let nodes = nodes
                     .iter()
@@ -290,7 +292,7 @@ impl fmt::Display for Reason {
                 write!(f, " ({})", shown.join(", "))
             }
             Self::NoDomain { rule, key, meant } => {
-                write!(f, "{rule} goes by label {key}, which its nodes do not have")?;
+                write!(f, "{rule} uses label {key}, which its nodes do not have")?;
                 match meant {
                     Some(meant) => write!(f, " (did you mean {meant}?)"),
                     None => Ok(()),
@@ -323,9 +325,9 @@ impl fmt::Display for Reason {
                 "deferred to the next turn: new nodes of this turn hold every instance of its capacity reservations",
             ),
             Self::ReservationFirst => f.write_str(
-                "deferred to the next turn: a NodePool comes first whose capacity reservations new nodes of this turn hold",
+                "deferred to the next turn: new nodes of this turn hold the capacity reservations of a preferred NodePool",
             ),
-            Self::NextRound => f.write_str("deferred: to be tried again"),
+            Self::NextRound => f.write_str("deferred to the next turn"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Packs the new nodes again by price. First fit fills a node before it opens the next one, so nodes grow to the largest
 //! size and the last pods decide the total. Once every pod has a place, the new nodes of one NodePool are packed again as a
-//! whole: repeatedly the node with the highest worth of pods per price, where the worth of a pod is what such pods have
+//! whole: repeatedly the node with the highest value of pods per price; the value of a pod is the price that such pods have
 //! cost so far. The cheaper of the two results is kept.
 //!
 //! Nodes with a pod that cannot move are kept; their other pods may leave where that is cheaper.

@@ -264,8 +264,7 @@ pub(crate) fn solve_with_hints<'a>(
     outcome::build_result(&mut solver, unplaced)
 }
 
-/// Whether `other` places more pods, or the same pods at a lower cost if cost decides. Dropped preferences cost what they
-/// are worth.
+/// Whether `other` places more pods, or the same pods at a lower cost if cost decides. Dropped preferences cost their value.
 fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour>) -> bool {
     let is_cheaper = |worth| {
         let value = |result: &SolveResult| {
@@ -277,7 +276,7 @@ fn is_better(other: &SolveResult, best: &SolveResult, worth: Option<NanosPerHour
     other.unplaced.len() < best.unplaced.len() || worth.is_some_and(is_cheaper)
 }
 
-/// Price that dropped preferences are worth, if one with weight 100 is worth `worth`.
+/// Value of dropped preferences, if that of one with weight 100 is `worth`.
 fn worth_of_dropped(result: &SolveResult, worth: NanosPerHour) -> i128 {
     let lost = result.dropped_preferences.iter();
     lost.map(|dropped| dropped.worth(worth)).sum()

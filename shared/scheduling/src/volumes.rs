@@ -190,7 +190,7 @@ fn csi_name(provisioner: &str) -> &str {
     }
 }
 
-/// Combinations of one alternative per claim, where each must be compatible with the previous ones.
+/// Combinations of one alternative per claim, each of which must be compatible with the previous ones.
 fn combinations(
     claims: &[(&VolumeClaim, Vec<Requirements>)],
     may_join: fn(&Requirements, &Requirements) -> bool,

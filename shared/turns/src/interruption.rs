@@ -101,7 +101,7 @@ struct LocatedFact<'a> {
     /// Index in the delivery.
     at: usize,
     fact: &'a Interruption,
-    /// The instance as EC2 describes it, where EC2 was queried.
+    /// The instance as EC2 describes it, if EC2 was queried.
     instance: Option<Box<Instance>>,
 }
 
@@ -117,7 +117,7 @@ async fn handle_cluster(
         Ok(Some(entry)) => entry,
         Ok(None) => {
             let cluster = cluster.clone();
-            tracing::warn!(%cluster, "interruption of an unregistered cluster's instance");
+            tracing::warn!(%cluster, "interruption ignored; the instance's cluster is not registered");
             return all(Ok(InterruptionReport::Unregistered { cluster }));
         }
         Err(error) => return all(Err(Arc::new(error))),
@@ -315,7 +315,7 @@ impl ClusterDelivery<'_> {
         };
         let stop = executor.may_act().await?;
         if let Some(stop) = &stop {
-            tracing::warn!(cluster = %self.cluster, %stop, "interruptions recorded only");
+            tracing::warn!(cluster = %self.cluster, %stop, "interruptions recorded, but nodes not drained");
         }
         Ok(stop.is_none())
     }
@@ -360,7 +360,7 @@ pub(crate) async fn poll(
     let outcomes = interrupt(world, &troubles, turn).await;
     for (fact, outcome) in troubles.iter().zip(&outcomes) {
         let (instance, kind) = (&fact.instance, fact.kind.as_str());
-        tracing::info!(%instance, kind, ?outcome, "instance impaired");
+        tracing::info!(%instance, kind, ?outcome, "impaired instance handled");
     }
     Ok(outcomes)
 }

@@ -180,14 +180,18 @@ pub async fn woken(
             .await?;
     } else if let Err(error) = set_timer(world, cluster, lane, report.due, now).await {
         // The due time is in the ledger, where the sweep finds it.
-        report.problems.push(format!("no timer: {error}"));
+        report
+            .problems
+            .push(format!("timer of the next turn not set: {error}"));
     }
     report.woken_at = wake.sent_at;
     let gauges = status::gauges(&report, snapshot.as_ref().filter(|_| api.is_some()));
     journal::record_turn(world, &mut report, snapshot).await;
     let drafts = notifications::of_report(&report);
     if let Err(error) = notifications::enqueue(world, cluster, &destinations, drafts).await {
-        report.problems.push(format!("no notification: {error}"));
+        report
+            .problems
+            .push(format!("notifications not queued: {error}"));
     }
     metrics::publish_alarm_counts(world, &report);
     let measured = std::mem::take(&mut report.metrics);
@@ -200,7 +204,7 @@ pub async fn woken(
     Ok(report)
 }
 
-/// Runs the lane's turn. Also returns the cluster's API, where the turn may be reported to it.
+/// Runs the lane's turn. Also returns the cluster's API, if the turn may be reported to it.
 async fn turn(
     world: &World,
     wake: &Wake,

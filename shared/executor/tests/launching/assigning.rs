@@ -86,7 +86,7 @@ async fn a4_node_claim_shows_only_a_living_instance() {
     })
     .await;
     let outcome = test_cluster.resumed_after(60).await;
-    let why = "its instance ended while it was being launched";
+    let why = "its instance terminated while it was being launched";
     assert_eq!(failures(&outcome), [("a", why)]);
 
     // EC2 lists some instances by their ids before it finds them by their tags.
@@ -127,6 +127,6 @@ async fn a3_unlisted_instance_is_awaited_until_launch_timeout() {
 
     let (test_cluster, _) = launch_owning_instance(remove_from_ec2).await;
     let outcome = test_cluster.resumed_after(300).await;
-    let why = "EC2 did not show its instance within the launch time-out";
+    let why = "EC2 did not list its instance within the launch timeout";
     assert_eq!(failures(&outcome), [("a", why)]);
 }

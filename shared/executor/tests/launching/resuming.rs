@@ -81,7 +81,7 @@ async fn a3_finished_or_leased_launch_is_not_resumed() {
 
 #[tokio::test]
 async fn a3_intent_older_than_launch_timeout_is_not_begun() {
-    let why = "it was not begun within the launch time-out";
+    let why = "its launch did not begin within the launch timeout";
     for (seconds, ends) in [(299, vec![]), (300, vec![("a", why)])] {
         let test_cluster = TestCluster::new().await;
         test_cluster.intend(launch("a"));

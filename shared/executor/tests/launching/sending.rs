@@ -43,7 +43,7 @@ async fn five_calls_run_concurrently_and_the_sixth_waits() {
     assert!(takes(6).await > one, "the sixth waits for one of them");
 }
 
-/// Duration of this many launches, each by a call of its own, where every call takes as long.
+/// Duration of this many launches, each by a separate call, if every call takes equally long.
 async fn takes(launches: usize) -> SignedDuration {
     const TYPES: [&str; 3] = ["m5.large", "m5.xlarge", "m5.2xlarge"];
     let test_cluster = TestCluster::new().await;

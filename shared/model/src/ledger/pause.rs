@@ -86,7 +86,7 @@ impl Pause {
         Paused::of(pauses.iter().filter(concerns), level, now)
     }
 
-    /// NodePools that have pauses of their own for `level`.
+    /// NodePools that are paused themselves for `level`.
     pub fn node_pools(
         pauses: &[Self],
         level: PauseLevel,

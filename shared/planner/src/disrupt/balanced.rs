@@ -131,7 +131,7 @@ impl Totals {
         self.approve_savings(std::slice::from_ref(candidate), price, price)
     }
 
-    /// Reduces the totals by what a planned move saves.
+    /// Reduces the totals by the savings of a planned move.
     pub(super) fn apply_move(&mut self, step: &Move<'_>) {
         let [before, after] = [step.before(), step.after()].map(|price| i128::from(price.0));
         for candidate in &step.candidates {

@@ -108,7 +108,7 @@ impl Allowance {
         if let Some(HourlyCap { most, opens, .. }) = self.nodes.filter(|_| self.is_exhausted()) {
             let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
             let message = format!(
-                "Terminations in the cluster are capped at {most} an hour, and as many were decided: the node waits{until}"
+                "The cap of {most} terminations an hour in the cluster is reached: the node waits{until}"
             );
             return Some((message, opens));
         }
@@ -131,7 +131,7 @@ impl Allowance {
         }
         let until = opens.map_or_else(String::new, |opens| format!(" until {opens:.0}"));
         let message = format!(
-            "{capped}, and {used} {} decided within the last one: what takes more than {} waits{until}",
+            "{capped}, and {used} {} decided within the last hour: a node with more than {} pods to evict waits{until}",
             singular_or_plural(&used, "was", "were"),
             left.remaining()
         );

@@ -309,7 +309,9 @@ impl<'s, 'a> Methods<'s, 'a> {
     /// Plans the valid part of a proposal again.
     pub(super) fn validate(&self, proposal: &ledger::Command) -> Result<Command, Rejection> {
         let Some(choice) = &proposal.choice else {
-            return Err(Rejection::churn("the proposal names no method".to_owned()));
+            return Err(Rejection::churn(
+                "the proposed command names no disruption method".to_owned(),
+            ));
         };
         let candidates = self.graceful_candidates();
         match choice.method {
@@ -331,7 +333,9 @@ impl<'s, 'a> Methods<'s, 'a> {
             // Commands of these methods start without a proposal.
             Method::Repair | Method::StaticDrift | Method::Drift => {
                 let method = proposal.reason.as_str();
-                Err(Rejection::churn(format!("{method} is not proposed")))
+                Err(Rejection::churn(format!(
+                    "commands for {method} start without a proposal"
+                )))
             }
         }
     }

@@ -16,7 +16,8 @@ use super::{
 /// Upper end of the binary search, as an index: the longest prefix has one more node.
 const LAST_PREFIX: usize = 100;
 
-/// Returns the longest prefix of candidates, in the order of savings per disruption, that a binary search finds worth removing.
+/// Returns the longest prefix of candidates, in the order of savings per disruption, for which a binary search finds that removing
+/// them saves enough.
 pub(super) fn search<'a>(
     context: &DisruptionContext<'a>,
     candidates: &[&Candidate<'a>],

@@ -16,7 +16,7 @@ use super::{
     round::Searched,
 };
 
-/// Returns the first candidate worth removing, of those that the current round has not considered.
+/// Returns the first candidate whose removal saves enough, of those that the current round has not considered.
 pub(super) fn search<'a>(
     methods: &Methods<'_, 'a>,
     candidates: &[&Candidate<'a>],

@@ -70,8 +70,7 @@ impl Allowance {
                 claim,
                 HELD,
                 format!(
-                    "it is older than its expireAfter and waits: {most} NodeClaims may go within an hour \
-                     (settings.guards.terminationsPerHour); `whittle approve` lets the others go, too"
+                    "it is older than its expireAfter and waits: at most {most} NodeClaims expire within an hour (settings.guards.terminationsPerHour); `whittle approve <cluster>` releases the others"
                 ),
             ));
         }

@@ -78,7 +78,7 @@ pub(super) fn write(
     match paused {
         Some(paused) => conditions.set_false(LAUNCHED, PAUSED, &paused.to_string()),
         None if is_paused(claim.condition(LAUNCHED)) => {
-            conditions.set_unknown(LAUNCHED, "AwaitingReconciliation", "the pause is over");
+            conditions.set_unknown(LAUNCHED, "AwaitingReconciliation", "the pause has ended");
         }
         None => conditions.renew(LAUNCHED),
     }

@@ -249,7 +249,9 @@ impl<'a> CommandView<'a> {
         let protected = pods.iter().find(|pod| must_not_be_disrupted(pod, now));
         if let Some(pod) = protected.filter(|_| !waived) {
             let pod = &pod.key;
-            return Some(format!("pod {pod} on node {name} has {DO_NOT_DISRUPT} now"));
+            return Some(format!(
+                "pod {pod} on node {name} has annotation {DO_NOT_DISRUPT} now"
+            ));
         }
         let occupied = method == Method::Emptiness
             && !cost::is_empty(cost::of_node(pods, &self.snapshot.settings));
@@ -287,7 +289,7 @@ impl<'a> CommandView<'a> {
                 Some(_) => all = Replacements::Coming,
                 None if self.is_in_flight(name) => all = Replacements::Coming,
                 None => {
-                    let why = format!("replacement {name} was not launched, or is gone");
+                    let why = format!("replacement {name} was not launched, or no longer exists");
                     return (Replacements::Lost, Some(why));
                 }
             }

@@ -35,7 +35,7 @@ pub(super) fn mark(
         taints.push(disrupted_taint());
         actions.push(Planned {
             action: Action::UpdateNode(retainted(node, taints)),
-            because: format!("node {} is to go: {reason}", node.name),
+            because: format!("node {} is marked for disruption: {reason}", node.name),
         });
     }
     let update = changed(claim, now, |conditions| {
@@ -44,7 +44,10 @@ pub(super) fn mark(
     if !claim.is_true(DISRUPTION_REASON) && is_needed(&update) {
         actions.push(Planned {
             action: Action::UpdateNodeClaim(update),
-            because: format!("NodeClaim {} is to go: {reason}", claim.name),
+            because: format!(
+                "NodeClaim {} is marked for disruption: {reason}",
+                claim.name
+            ),
         });
     }
     actions
@@ -56,7 +59,7 @@ pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> 
     if let Some(node) = node.filter(|node| node.deleted_at.is_none() && is_tainted(node)) {
         actions.push(Planned {
             action: Action::UpdateNode(retainted(node, without_taint(node))),
-            because: format!("node {} stays", node.name),
+            because: format!("node {} is no longer marked for disruption", node.name),
         });
     }
     let update = changed(claim, now, |conditions| {
@@ -66,7 +69,10 @@ pub(super) fn unmark(claim: &NodeClaim, node: Option<&Node>, now: Timestamp) -> 
     if claim.condition(DISRUPTION_REASON).is_some() && is_needed(&update) {
         actions.push(Planned {
             action: Action::UpdateNodeClaim(update),
-            because: format!("NodeClaim {} stays", claim.name),
+            because: format!(
+                "NodeClaim {} is no longer marked for disruption",
+                claim.name
+            ),
         });
     }
     actions

@@ -54,7 +54,10 @@ pub(super) fn advance(view: &CommandView<'_>, command: &Command, target: &Target
     advance.state = command.state;
     advance.actions.push(Planned {
         action: Action::UpdateNodeClaim(request(view, command, claim)),
-        because: format!("NodeClaim {} is to reboot: {}", claim.name, command.reason),
+        because: format!(
+            "NodeClaim {} is marked for a reboot: {}",
+            claim.name, command.reason
+        ),
     });
     advance.recheck_at(view.snapshot.now);
     advance

@@ -40,7 +40,7 @@ pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
         Exceeded {
             node_pool: node_pool.cloned(),
             message: format!(
-                "{whose} is {what}: nothing is removed for that, and nothing new is launched until nodes are gone or {remedy}"
+                "{whose} is {what}: no node is removed for the cap, and no node is launched until others are gone or {remedy}"
             ),
         }
     };
@@ -55,7 +55,7 @@ pub fn exceeded(snapshot: &Snapshot) -> Vec<Exceeded> {
         ))
     });
     let cluster = snapshot.caps.exceeded(budget.cluster);
-    let remedy = "settings.guards of its registry entry is raised";
+    let remedy = "the cap in settings.guards of its registry entry is raised";
     let cluster = cluster.map(|what| report(None, "the cluster", &what, remedy));
     let account = snapshot.account.caps.exceeded(budget.account);
     let remedy = "`whittle caps` raises it";
@@ -240,7 +240,7 @@ fn over(whose: &str, caps: Caps, sum: Spending, price: NanosPerHour) -> Option<S
     } = sum;
     if let Some(most) = caps.nodes.filter(|most| nodes >= *most) {
         return Some(format!(
-            "{whose} is capped at {} and has {nodes}: nothing is removed for that, and nothing new is launched",
+            "{whose} is capped at {} and has {nodes}: no node is removed for the cap, and no node is launched",
             counted(most, "node")
         ));
     }
@@ -248,7 +248,7 @@ fn over(whose: &str, caps: Caps, sum: Spending, price: NanosPerHour) -> Option<S
         .price
         .filter(|most| spent.0.saturating_add(price.0) > most.0)?;
     Some(format!(
-        "{whose} is capped at ${most} an hour and costs ${spent}: nothing is removed for that, and nothing new is launched that would pass it"
+        "{whose} is capped at ${most} an hour and costs ${spent}: no node is removed for the cap, and no node is launched that would exceed it"
     ))
 }
 

@@ -125,7 +125,7 @@ impl<'a> PodValidation<'a> {
         }
         if opts_out(pod) {
             return Some(format!(
-                "asks for nodes without label {NODE_POOL}: not for NodePools"
+                "requires nodes without label {NODE_POOL}, which nodes of NodePools have"
             ));
         }
         if pod.resource_claims && !self.snapshot.settings.device_claims {
@@ -189,11 +189,11 @@ impl<'a> PodValidation<'a> {
             let provider = settings.well_known_labels.iter().map(String::as_str);
             let known = labels::WELL_KNOWN.into_iter().chain(provider);
             return Some(match spelling::nearest_key(key, known) {
-                _ if is_set => format!("may not ask for label {key}: it is set by the provisioner"),
+                _ if is_set => format!("cannot require label {key}: the provisioner sets it"),
                 Some(meant) => {
-                    format!("asks for label {key}, which no node has (did you mean {meant}?)")
+                    format!("requires label {key}, which no node has (did you mean {meant}?)")
                 }
-                None => format!("asks for label {key}, which no node has"),
+                None => format!("requires label {key}, which no node has"),
             });
         }
         if !is_qualified_name(key) {

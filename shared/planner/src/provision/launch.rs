@@ -319,7 +319,7 @@ fn because(
         named.join(", ")
     };
     let of = match options {
-        1 => "the only instance type left".to_owned(),
+        1 => "the only suitable instance type".to_owned(),
         options => format!("cheapest of {options} instance types"),
     };
     format!(

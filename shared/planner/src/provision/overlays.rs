@@ -39,7 +39,7 @@ pub(super) fn applied<'a>(
         .collect()
 }
 
-/// Instance types of the NodePools that NodeOverlays change, for launching what was planned with them.
+/// Instance types of the NodePools that NodeOverlays change, for launching the nodes that were planned with them.
 pub fn overlaid_types(snapshot: &Snapshot) -> BTreeMap<NodePoolName, Arc<Vec<InstanceType>>> {
     let pools: Vec<&NodePool> = snapshot.node_pools.iter().collect();
     let overlaid = applied(snapshot, &pools).into_iter();

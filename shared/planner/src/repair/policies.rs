@@ -29,7 +29,7 @@ pub(crate) enum RepairAction {
 /// Condition reasons that a policy covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reasons {
-    /// Reasons without a policy of their own, for any condition that some policy covers. Exactly one policy has this.
+    /// Reasons without a separate policy, for any condition that some policy covers. Exactly one policy has this.
     Others,
     Any,
     /// Error names that contain one of these NVIDIA XIDs, such as `NvidiaXID79Error`.

@@ -116,12 +116,12 @@ impl<'a> Drain<'a> {
             let because = match left {
                 None => format!("node {} is being drained", node.name),
                 Some(most) if self.most == Some(*most) => format!(
-                    "node {} is being drained: the grace period is limited to {most} s, and the pod's own is {} s",
+                    "node {} is being drained: the cluster's settings limit the grace period to {most} s, below the pod's {} s",
                     node.name,
                     grace(pod)
                 ),
                 Some(left) => format!(
-                    "node {} ends at {at:.0}: {left} s remain of the pod's grace period of {} s",
+                    "node {} is terminated at {at:.0}: {left} s remain of the pod's grace period of {} s",
                     node.name,
                     grace(pod)
                 ),

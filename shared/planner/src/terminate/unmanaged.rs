@@ -101,7 +101,7 @@ impl<'a> Leaving<'a> {
             .notices
             .iter()
             .all(|notice| notice.action == InterruptionAction::Cordon);
-        let because = || format!("the end of instance {} is announced", self.instance);
+        let because = || format!("an interruption of instance {} is announced", self.instance);
         if let Some(update) = self.settings.mark(node, &announced, self.snapshot.now) {
             decision.act(Action::UpdateNode(update), because());
             decision.recheck_at(self.snapshot.now);

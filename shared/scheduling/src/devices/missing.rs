@@ -43,7 +43,7 @@ impl Devices<'_> {
         };
         match specs.iter().all(alone) {
             true => "no instance type has the devices of all its resource claims at once",
-            false => "no instance type has the devices of its resource claim as the constraints and capacities of it ask for",
+            false => "no instance type has the devices of its resource claim that meet its constraints and capacity requests",
         }
         .to_owned()
     }
@@ -95,7 +95,7 @@ fn lack_of_alternative(
     Some(match most {
         0 => format!("no instance type has a device of DeviceClass {class} for request {name}"),
         most => format!(
-            "request {name} is for {count} devices of DeviceClass {class}, no instance type has more than {most}"
+            "request {name} needs {count} devices of DeviceClass {class}, no instance type has more than {most}"
         ),
     })
 }

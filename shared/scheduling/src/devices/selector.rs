@@ -52,7 +52,7 @@ impl Selector {
         scope.add_variable_from_value("device", device.clone());
         match self.0.execute(&scope) {
             Ok(Value::Bool(matches)) => Ok(matches),
-            Ok(other) => Err(format!("it gives a value of type {}", other.type_of())),
+            Ok(other) => Err(format!("it returns a value of type {}", other.type_of())),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -183,7 +183,7 @@ fn allocated_devices_are_not_reused_for_the_next_pod() {
 fn reason_names_devices_that_no_type_has() {
     assert_eq!(
         reason(&waiting(gpus_claim(5), 1)),
-        "request gpu is for 5 devices of DeviceClass gpu, no instance type has more than 4"
+        "request gpu needs 5 devices of DeviceClass gpu, no instance type has more than 4"
     );
     let net = claim(&[("efa", alternative("net", 1))]);
     assert_eq!(
@@ -256,7 +256,7 @@ fn constraint_holds_for_devices_of_all_its_requests() {
     three.constraints = vec![root(&[])];
     assert_eq!(
         reason(&waiting(three, 1)),
-        "no instance type has the devices of its resource claim as the constraints and capacities of it ask for"
+        "no instance type has the devices of its resource claim that meet its constraints and capacity requests"
     );
     let mut two = gpus_claim(2);
     two.constraints = vec![root(&["gpu"])];

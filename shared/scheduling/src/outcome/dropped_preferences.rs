@@ -1,4 +1,4 @@
-//! Preferences that the nodes of placed pods do not meet, and the price that they are worth.
+//! Preferences that the nodes of placed pods do not meet, and their value.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -26,9 +26,9 @@ pub struct DroppedPreferences {
 }
 
 impl DroppedPreferences {
-    /// Price that the preferences are worth, if one with weight 100 is worth `least`, but no less than 2% of the pod's
+    /// Value of the preferences, if that of one with weight 100 is `least`, but no less than 2% of the pod's
     /// share of its node. Without that bound, a spread over zones of pods that fill large nodes would be dropped for a
-    /// fraction of their price. If `least` is zero, preferences are worth nothing.
+    /// fraction of their price. If `least` is zero, preferences have no value.
     pub fn worth(&self, least: NanosPerHour) -> i128 {
         let of_share = i128::from(self.share.0) * SHARE_PERCENT / 100;
         let full = match least.0 {
@@ -39,7 +39,7 @@ impl DroppedPreferences {
     }
 }
 
-/// Lower bound on the worth of a preference with weight 100, in percent of the pod's share of its node.
+/// Lower bound on the value of a preference with weight 100, in percent of the pod's share of its node.
 const SHARE_PERCENT: i128 = 2;
 
 /// Part of a node's price that a pod pays for, by its larger share of CPU or memory in the requests of all pods on the

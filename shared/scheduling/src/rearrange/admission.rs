@@ -71,7 +71,7 @@ mod tests {
         *,
     };
 
-    /// Whether a pod may join each of three domains with these counts, where only the `eligible` domains are open to it.
+    /// Whether a pod may join each of three domains with these counts, if only the `eligible` domains are open to it.
     fn admitted(counts: [i64; 3], eligible: u64, demand: Option<Demand>) -> [bool; 3] {
         let rule = DomainRule {
             row: 0,

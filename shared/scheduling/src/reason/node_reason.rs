@@ -41,8 +41,8 @@ pub enum NodeReason {
 impl fmt::Display for NodeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missing => f.write_str("is not there or is being deleted"),
-            Self::Closed => f.write_str("takes no pods now"),
+            Self::Missing => f.write_str("does not exist or is being deleted"),
+            Self::Closed => f.write_str("accepts no pods now"),
             Self::Taint(taint) => write!(
                 f,
                 "has taint {}, which it does not tolerate",
@@ -57,10 +57,10 @@ impl fmt::Display for NodeReason {
             ),
             Self::HostPort(port) => write!(f, "has host port {port} taken"),
             Self::Attachments => f.write_str("attaches no more volumes"),
-            Self::Volumes => f.write_str("does not reach its volumes"),
+            Self::Volumes => f.write_str("cannot reach its volumes"),
             Self::Devices => f.write_str("has no devices left for its resource claims"),
             Self::Rule { rule, key } => write!(f, "is ruled out by {rule} on {key}"),
-            Self::NextRound => f.write_str("is to be tried again"),
+            Self::NextRound => f.write_str("is retried in the next turn"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Search for a cheaper set of nodes, on items, offers and host rules alone.
 //!
-//! One round opens nodes until every pod has a place, each time the node with the highest worth of pods per price. The
-//! price that a round pays for an item is the item's worth in the next round, so that pods that were expensive are placed
+//! One round opens nodes until every pod has a place, each time the node with the highest value of pods per price. The
+//! price that a round pays for an item is the item's value in the next round, so that pods that were expensive are placed
 //! first.
 
 mod fill;
@@ -64,7 +64,7 @@ struct RemainingPods<'m> {
     /// Per item, the number of remaining pods.
     numbers: Vec<i64>,
     pods: i64,
-    /// Per kind, the summed worth of the remaining pods.
+    /// Per kind, the total value of the remaining pods.
     worth: BTreeMap<u128, i64>,
 }
 
@@ -83,7 +83,7 @@ impl RemainingPods<'_> {
         }
     }
 
-    /// Upper bound on the worth of a node of this offer.
+    /// Upper bound on the value of a node of this offer.
     fn worth_on(&self, offer: &PurchaseOption) -> i64 {
         let worth = self.worth.iter();
         let usable = worth.filter(|(kind, _)| *kind & offer.kinds != 0);
@@ -177,14 +177,14 @@ fn cheapest_of_rounds(
     best
 }
 
-/// Items and offers with the present worth of each item.
+/// Items and offers with the present value of each item.
 struct Pricing<'m, 'a> {
     items: &'m [Item<'a>],
     offers: &'m PurchaseOptions,
-    /// Per item, the worth of one pod: its shadow price.
+    /// Per item, the value of one pod: its shadow price.
     worth: Vec<i64>,
     numbers: Vec<i64>,
-    /// Per resource, the number of low bits that are ignored in comparisons of worth.
+    /// Per resource, the number of low bits that are ignored in comparisons of values.
     coarse: Vec<u32>,
     /// Surcharge per node that favors larger nodes if the number of nodes is limited.
     fee: i64,
@@ -331,7 +331,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
         Some(plan)
     }
 
-    /// Drafts before the first node is packed: each offer full of the item with the highest worth per unit of the offer's
+    /// Drafts before the first node is packed: each offer full of the item with the highest value per unit of the offer's
     /// scarcest resource.
     fn drafts(&self, work: &mut WorkBudget) -> Option<Vec<OfferDraft>> {
         work.spend(self.items.len() + self.offers.all.len())?;
@@ -366,7 +366,7 @@ impl<'m, 'a> Pricing<'m, 'a> {
         Some(drafts.collect())
     }
 
-    /// Sets the worth of each item to its share of its nodes' prices, split by the previous worths.
+    /// Sets the value of each item to its share of its nodes' prices, split by the previous values.
     fn update_worth(&mut self, plan: &Plan) {
         let mut paid: Vec<i64> = vec![0; self.items.len()];
         for (node, times) in &plan.nodes {

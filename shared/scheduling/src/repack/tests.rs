@@ -83,7 +83,7 @@ fn additional_node_has_to_save_its_overhead() {
     assert_eq!((result.new_nodes.len(), cents(&result)), (1, 5));
 }
 
-/// First fit makes three nodes of ten, eight and four cores, where two of ten would do.
+/// First fit makes three nodes of ten, eight and four cores, although two of ten would suffice.
 #[test]
 fn equal_price_with_fewer_nodes_keeps_the_first_result() {
     let types = [("ten", 10, 100), ("eight", 8, 68), ("four", 4, 32)];

@@ -98,7 +98,7 @@ fn result_with_fewer_dropped_preferences_is_better_at_equal_cost() {
     assert!(with(100, &[(0, 100)], WORTH));
     assert!(!with(100, &[(0, 100), (1, 50)], WORTH));
     assert!(!with(100, &[(0, 100), (1, 60)], WORTH));
-    // Fewer dropped preferences win even if preferences are worth nothing.
+    // Fewer dropped preferences win even if preferences have no value.
     assert!(with(100, &[(0, 100)], Some(NanosPerHour(0))));
     // A preference justifies its price, and no more.
     assert!(with(104, &[(0, 100)], WORTH));
@@ -277,7 +277,7 @@ fn zones_of_new_nodes(result: &SolveResult) -> Vec<String> {
 
 #[test]
 fn preferred_spread_extends_over_as_many_zones_as_there_are_nodes() {
-    // A fourth node for the fourth zone is not worth its price.
+    // A fourth node for the fourth zone costs more than the value of the preference.
     let cluster = nine_spread_pods(&[("a", 10), ("b", 10), ("c", 10), ("d", 10)]);
     let result = cluster.solve();
     assert_eq!(result.new_nodes.len(), 3);

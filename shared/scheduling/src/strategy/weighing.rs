@@ -1,7 +1,7 @@
-//! Drops preferences that cost more than they are worth.
+//! Drops preferences that cost more than their value.
 //!
-//! First all preferences are ignored; then each group is honored again, the heaviest first, if it costs no more than it is
-//! worth. Preferred spreads over zones may also extend over some of the zones, the cheapest ones.
+//! First all preferences are ignored; then each group is honored again, the heaviest first, if it costs no more than its
+//! value. Preferred spreads over zones may also extend over some of the zones, the cheapest ones.
 
 use std::collections::BTreeSet;
 
@@ -102,13 +102,13 @@ pub(super) fn weigh(
     best.result
 }
 
-/// Price per hour that preferences of this weight are worth.
+/// Value of preferences of this weight, in price per hour.
 fn worth_of(weight: u64, input: &Input<'_>) -> i128 {
     let worth = i128::from(weight) * i128::from(input.options.preference_worth.0);
     worth / i128::from(FULL_WEIGHT)
 }
 
-/// Part of the worth of preferred spreads that is lost if they extend over `count` of `zones` zones. A spread over n zones
+/// Part of the value of preferred spreads that is lost if they extend over `count` of `zones` zones. A spread over n zones
 /// protects all pods but one in n from the loss of a zone.
 fn unmet_worth(worth: i128, count: usize, zones: usize) -> i128 {
     let (count, zones) = (count as i128, zones as i128);
@@ -139,7 +139,7 @@ fn allows_zone(requirements: &Requirements, zone: &str) -> bool {
     allowed.is_none_or(|allowed| allowed.has(zone))
 }
 
-/// Whether dropping preferences may save more than the lightest group is worth. Groups that are partly unmet, or partly met
+/// Whether dropping preferences may save more than the value of the lightest group. Groups that are partly unmet, or partly met
 /// by chance, count as honored.
 fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;

@@ -16,7 +16,7 @@ pub(crate) enum TopologyVerdict {
     Allowed(Vec<SetId>),
     /// Refused, but counts elsewhere may still change that.
     NotNow(GroupId),
-    /// Refused for good: counts only grow during a solve.
+    /// Refused for the rest of the solve, during which counts only grow.
     Never(GroupId),
 }
 

@@ -110,7 +110,7 @@ fn first_affinity_pod_chooses_a_zone_and_others_follow() {
     let zones: Vec<_> = zones.collect();
     assert!(zones.len() == 3 && zones[0].len() == 1);
     assert!(zones.iter().all(|zone| *zone == zones[0]));
-    // Where a group has members already, no pod starts it elsewhere.
+    // If a group already has members, no pod starts it elsewhere.
     let with_others = Cluster::new()
         .node(&[(ZONE, "b")], 16_000, Vec::new())
         .node(&[(ZONE, "a")], 0, webs(1))

@@ -119,7 +119,7 @@ pub(crate) async fn apply(
                 applied.absorb(*own);
                 applied.acted = true;
                 applied.done.insert(index);
-                tracing::info!(because, "action done");
+                tracing::info!(because, "planned action applied");
             }
             ActionOutcome::Terminates(instance, since) => {
                 terminations.insert(instance, since);
@@ -169,7 +169,9 @@ pub(crate) async fn apply(
             report.take_unanswered(outcome.unanswered, turn.now + RETRY_AFTER);
         }
         Err(error) => {
-            report.problems.push(format!("ending instances: {error}"));
+            report
+                .problems
+                .push(format!("terminating instances: {error}"));
             report.run_again_at(turn.now + RETRY_AFTER);
         }
     }
@@ -402,12 +404,12 @@ async fn execute(
                 reason: "Evicted".into(),
                 message: match grace_seconds {
                     None => format!("Evicted pod: {reason}"),
-                    // A shortened grace period is explained on the pod, where its owner looks.
+                    // A shortened grace period is explained by an event on the pod, because its owner reads those.
                     Some(grace) => format!(
                         "Evicted pod: {reason}, with {grace}s of grace-period because {}",
                         match turn.entry.unmanaged.pod_grace_seconds == Some(*grace) {
-                            true => "its cluster's settings give no more",
-                            false => "its node goes then",
+                            true => "its cluster's settings allow no more",
+                            false => "its node is terminated then",
                         }
                     ),
                 },

@@ -172,7 +172,7 @@ pub(crate) async fn holds_disruption(
     };
     let pods = if evicts == 1 { "pod" } else { "pods" };
     let summary = format!("evicting {evicts} {pods} ({})", command.because);
-    // The request names NodeClaims that go with the disruption, which makes it count only once.
+    // The request names the NodeClaims that the disruption deletes, so it applies only once.
     let request = match request_approval(turn, asks, summary, false).await? {
         ApprovalStatus::Approved(_) => return Ok(false),
         ApprovalStatus::Waits(request) => request,

@@ -31,7 +31,7 @@ pub(crate) async fn terminate_missing_in_ec2(
             return Ok(true);
         }
         return Err(TurnError::Cloud(CloudError::Invalid {
-            action: format!("ending instance {instance}"),
+            action: format!("terminating instance {instance}"),
             code: refusal.code.clone(),
             message: format!("{}; {}", refusal.message, refusal.remedy()),
         }));

@@ -8,7 +8,7 @@ use crate::{TurnError, context::Turn};
 /// Period for which a nominated node may not be removed (docs/spec/scheduling.md#nomination).
 pub(crate) const NOMINATED_FOR: SignedDuration = SignedDuration::from_secs(20);
 
-/// Records nominations, which keep nodes from being removed meanwhile. A node that has not joined yet is known by its
+/// Records nominations, which keep nodes from being removed until pods are bound. A node that has not joined yet is known by its
 /// NodeClaim.
 pub(crate) async fn nominate(turn: &Turn<'_>, plan: &Plan) -> Result<(), TurnError> {
     let now = turn.world.clock.now();

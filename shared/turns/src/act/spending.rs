@@ -30,7 +30,7 @@ pub(crate) async fn remove_cluster(
 ) -> Result<(), TurnError> {
     if meta.account.clusters.contains_key(cluster) {
         let next = meta.account.with(cluster, Spending::default());
-        // Where another cluster was faster, the next sweep tries again.
+        // If another cluster was faster, the next sweep tries again.
         let (Moved::Yes | Moved::No) = world.ledger.store_spending(&next).await?;
     }
     Ok(())

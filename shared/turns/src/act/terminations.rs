@@ -61,7 +61,7 @@ pub(crate) async fn end_instances(
                 let until = now + retry_after(now.duration_since(since));
                 let key = format!("{REFUSED_PREFIX}{id}");
                 world.ledger.once(cluster, &key, now, until).await?;
-                tracing::warn!(%cluster, instance = %id, %refusal, %until, "EC2 refuses to end an instance");
+                tracing::warn!(%cluster, instance = %id, %refusal, %until, "EC2 refused to terminate the instance");
                 results.refused.insert(id, refusal);
             }
             Termination::Unanswered(error) => {
@@ -89,7 +89,7 @@ pub(crate) fn refusal_event(
         about,
         kind: EventKind::Warning,
         reason: TERMINATION_REFUSED.to_owned(),
-        message: format!("EC2 refuses to end instance {instance}: {refusal}"),
+        message: format!("EC2 refuses to terminate instance {instance}: {refusal}"),
         at: now,
     }
 }

@@ -14,10 +14,10 @@ use crate::TurnError;
 /// Reason of events about an object that may not be changed.
 pub(crate) const CHANGE_REFUSED: &str = "ChangeRefused";
 
-/// Delay before an object that changed meanwhile is read again.
+/// Delay before an object that changed in the meantime is read again.
 pub(crate) const AFTER_CHANGE: SignedDuration = SignedDuration::from_secs(10);
 /// Delay before an object whose change is refused is tried again. A webhook may refuse while it is rolled out, so that joining
-/// nodes wait for it; a turn for nothing costs little.
+/// nodes wait for it; an unnecessary turn costs little.
 const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
 
 /// Failures of single objects, as a turn met them.
@@ -35,7 +35,7 @@ impl TurnError {
         match self {
             Self::Cluster(error) => error.is_about_one_object(),
             Self::Cloud(error) => error.is_about_one_object(),
-            // A row that cannot be read, where rows are read one by one.
+            // A row that cannot be read, if rows are read one by one.
             Self::Ledger(LedgerError::Newer { .. } | LedgerError::Corrupt { .. }) => true,
             Self::Ledger(
                 LedgerError::Throttled { .. }
@@ -78,7 +78,7 @@ impl ObjectFailures {
                 kind: EventKind::Warning,
                 reason: CHANGE_REFUSED.to_owned(),
                 message: match matches!(error, TurnError::Cluster(_)) {
-                    true => format!("{error}; see admission policies and webhooks"),
+                    true => format!("{error}; check the cluster's admission policies and webhooks"),
                     false => error.to_string(),
                 },
                 at: now,

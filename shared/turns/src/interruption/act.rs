@@ -109,7 +109,7 @@ impl ClusterDelivery<'_> {
         let nodes = match acted {
             Ok(nodes) => nodes,
             Err(error) => {
-                tracing::warn!(cluster = %self.cluster, %error, "no interrupted node tainted; the terminator retries");
+                tracing::warn!(cluster = %self.cluster, %error, "interrupted nodes not tainted; the terminator retries");
                 return;
             }
         };
@@ -192,7 +192,7 @@ impl ClusterDelivery<'_> {
             }
             for event in events {
                 if let Err(error) = api.post_event(&event).await {
-                    tracing::warn!(cluster = %self.cluster, reason = event.reason, %error, "event not posted");
+                    tracing::warn!(cluster = %self.cluster, reason = event.reason, %error, "Kubernetes event not created");
                 }
             }
         }
@@ -249,13 +249,13 @@ impl ClusterDelivery<'_> {
         let described = match described.await {
             Ok(described) => described,
             Err(error) => {
-                tracing::warn!(cluster = %self.cluster, instance = %id, %error, "termination reason not read");
+                tracing::warn!(cluster = %self.cluster, instance = %id, %error, "reason of the instance's termination cannot be read");
                 return None;
             }
         };
         let failure = described.first()?.failure()?;
         let hint = if failure.starts_with(CANNOT_START) {
-            "; where spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, see that EC2 is granted the use of ebs.kmsKeyID"
+            "; if spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, check that EC2 may use the key in ebs.kmsKeyID"
         } else {
             ""
         };
@@ -263,7 +263,7 @@ impl ClusterDelivery<'_> {
             about: EventTarget::NodeClaim(claim.name.clone(), claim.uid.clone()),
             kind: EventKind::Warning,
             reason: "InstanceTerminating".into(),
-            message: format!("EC2 ended instance {id}: {failure}{hint}"),
+            message: format!("EC2 terminated instance {id}: {failure}{hint}"),
             at: self.world.clock.now(),
         })
     }
@@ -351,7 +351,7 @@ async fn mark_node(
     Err(ClusterError::Conflict { what }.into())
 }
 
-/// Attempts: an object that changes meanwhile is read again, once.
+/// Attempts: an object that changes in the meantime is read again, once.
 const TRIES_MAX: usize = 2;
 
 async fn delete_claim(

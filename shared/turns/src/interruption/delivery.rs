@@ -52,7 +52,7 @@ pub async fn deliver<E: Error + 'static>(
             Ok(QueueMessage::Announced(announced)) => batch.add(message, announced),
             Ok(QueueMessage::CapacityBlockEnds(block)) => blocks.push((message, block)),
             Ok(QueueMessage::Ignored(why)) => {
-                tracing::info!(message_id = message.id, ?why, "event ignored");
+                tracing::info!(message_id = message.id, ?why, "EventBridge event ignored");
                 delivery.count(why.as_str());
                 delivery.ignore(why.as_str());
             }
@@ -78,7 +78,7 @@ pub async fn deliver<E: Error + 'static>(
         facts,
         kept = delivery.kept.len(),
         counts = ?delivery.counts,
-        "delivery"
+        "interruption messages handled"
     );
     delivery
 }
@@ -162,7 +162,7 @@ impl Delivery {
         tracing::error!(
             message_id = message.id,
             error = why,
-            "message kept in queue"
+            "message not handled; SQS delivers it again"
         );
         self.count(what);
         self.kept.insert(message.id.clone(), why);

@@ -18,7 +18,7 @@ pub(super) enum FactOwner {
     NotOurs,
     Ours {
         cluster: ClusterName,
-        /// The instance as EC2 describes it, where EC2 was queried.
+        /// The instance as EC2 describes it, if EC2 was queried.
         instance: Option<Box<Instance>>,
     },
     /// The instance runs in a registered cluster, but none of its NodePools made it.

@@ -59,7 +59,7 @@ impl ClusterDelivery<'_> {
     /// Publishes the counters to the cluster's relay.
     pub(super) async fn publish_to_relay(&self, api: &dyn Cluster, measured: &[Metric]) {
         if let Some(warning) = status::publish(api, Lane::Interruption, measured, None).await {
-            tracing::warn!(cluster = %self.cluster, "{warning}");
+            tracing::warn!(cluster = %self.cluster, error = warning, "metrics of the relay not published");
         }
     }
 
@@ -87,14 +87,14 @@ impl ClusterDelivery<'_> {
             id: format!("{}/{}/{first}", class.as_str(), self.turn),
             class,
             title: match details.len() {
-                1 => "the end of 1 node is announced".to_owned(),
-                many => format!("the end of {many} nodes is announced"),
+                1 => "an interruption of 1 node is announced".to_owned(),
+                many => format!("interruptions of {many} nodes are announced"),
             },
             details,
         };
         let queued = notifications::enqueue(self.world, self.cluster, &destinations, vec![draft]);
         if let Err(error) = queued.await {
-            tracing::warn!(cluster = %self.cluster, %error, "notification not queued");
+            tracing::warn!(cluster = %self.cluster, %error, "notification not queued; it is lost");
         }
     }
 }

@@ -81,7 +81,7 @@ impl ClusterDelivery<'_> {
         let lanes = [Lane::Provisioner, Lane::Terminator];
         let (marked, ()) = tokio::join!(mark, self.wake(&lanes, "unmanaged-node-leaves"));
         if let Err(error) = marked {
-            tracing::warn!(cluster = %self.cluster, %error, "nodes not tainted; the terminator retries");
+            tracing::warn!(cluster = %self.cluster, %error, "unmanaged nodes not tainted; the terminator retries");
         }
         outcomes
     }
@@ -141,13 +141,13 @@ impl ClusterDelivery<'_> {
                 }
                 Ok(()) => events.push(event(EventKind::Normal, "CordonAndDrain")),
                 Err(error) => {
-                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "node not tainted; the terminator retries");
+                    tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "unmanaged node not tainted; the terminator retries");
                 }
             }
         }
         for event in events {
             if let Err(error) = api.post_event(&event).await {
-                tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "event not posted");
+                tracing::warn!(cluster = %self.cluster, node = %node.name, %error, "Kubernetes event not created");
             }
         }
     }

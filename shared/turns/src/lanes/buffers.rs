@@ -139,7 +139,7 @@ fn room_status(
         if let Err(error) = &buffer.resolved {
             set.set_false(PROVISIONING, "NotReadyForProvisioning", &error.to_string());
         } else if planner::buffer_pods(&buffer.shape) == 0 {
-            set.set_false(PROVISIONING, "BufferEmpty", "the buffer is for no pod");
+            set.set_false(PROVISIONING, "BufferEmpty", "the buffer is for zero pods");
         } else {
             match room {
                 Some(BufferCapacity::Available) => set.set(
@@ -151,7 +151,7 @@ fn room_status(
                 Some(BufferCapacity::Insufficient) => set.set_false(
                     PROVISIONING,
                     "RequiresNewCapacity",
-                    "some of its pods need a new node or have no place",
+                    "some of its pods need a new node or cannot be placed",
                 ),
                 None => {}
             }

@@ -36,7 +36,7 @@ const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
 const ADDED_WITHIN: SignedDuration = SignedDuration::from_millis(7_500);
 /// Most proposals of empty nodes that wait for their validation at the same time: each is a row that every turn reads.
 const PROPOSALS_MAX: usize = 8;
-/// Upper bound on evaluations in one turn, where the check refuses commands.
+/// Upper bound on evaluations in one turn, if the check refuses commands.
 const EVALUATIONS_MAX: usize = 4;
 
 pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
@@ -45,7 +45,7 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
         mut observed,
         result,
     } = observe_and_evaluate(turn, &mut report).await?;
-    // An evaluation that continues from a cursor does not revisit the nodes evaluated before it: what has changed since is left
+    // An evaluation that continues from a cursor does not revisit the nodes evaluated before it: later changes are left
     // to the evaluation that starts afresh.
     let began = !turn.cursor.as_ref().is_some_and(Cursor::is_unfinished);
     let mut cursor = turn.cursor.clone();

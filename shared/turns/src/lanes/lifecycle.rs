@@ -17,7 +17,7 @@ use api::{
 use executor::Executor;
 use jiff::SignedDuration;
 use model::{
-    Action, Lane, NodeClaimName, NodePoolName, Plan, Snapshot, Uid,
+    Action, Lane, NodeClaimName, NodePoolName, Plan, Snapshot, Uid, counted,
     ledger::{Command, CommandState, Intent, PauseLevel},
     node_claim::NodeClaim,
     node_pool::ConsolidateAfter,
@@ -190,10 +190,10 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
         {
             let targets = piece.commands.iter().flat_map(|command| &command.delete);
             unrecorded.extend(targets.map(|target| target.uid.clone()));
-            let count = piece.commands.len();
+            let deletions = counted(piece.commands.len(), "deletion");
             report
                 .problems
-                .push(format!("{count} deletions could not be recorded: {error}"));
+                .push(format!("{deletions} could not be recorded: {error}"));
             report.run_again_at(turn.now + RECORD_AGAIN);
         }
     }

@@ -86,7 +86,7 @@ async fn observe_with_spending(turn: &Turn<'_>) -> Result<Observed, TurnError> {
     Ok(observed)
 }
 
-/// Makes, commits and carries out one plan. Returns whether planning again is worth it.
+/// Makes, commits and carries out one plan. Returns whether to plan again.
 async fn run_round(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -156,7 +156,7 @@ fn binding_wait(snapshot: &Snapshot, plan: &Plan) -> Option<SignedDuration> {
     Some(waited.clamp(NOMINATED_FOR, NOMINATED_CHECK_MAX))
 }
 
-/// Time by which the first nominated NodeClaim should have registered. It may pass without any change, where its Node refuses
+/// Time by which the first nominated NodeClaim should have registered. It may pass without any change, if its Node refuses
 /// to be changed.
 fn registration_due(snapshot: &Snapshot, plan: &Plan) -> Option<Timestamp> {
     let awaited = plan

@@ -312,8 +312,8 @@ async fn finish_notice(
     Ok(())
 }
 
-/// Returns whether a call for an instance's lifecycle hook succeeded, and reports its failure, which keeps no other node
-/// waiting, whatever the reason: Auto Scaling is called for nothing else.
+/// Returns whether a call for an instance's lifecycle hook succeeded, and reports its failure. No failure delays other nodes,
+/// because Auto Scaling is called for hooks only.
 fn hook_call_succeeded(
     turn: &Turn<'_>,
     notice: &Notice,

@@ -1,4 +1,4 @@
-//! Devices and resource claims, read only where claims count and a waiting object depends on them (docs/spec/v1.15.md#dra).
+//! Devices and resource claims, read only if claims count and a waiting object depends on them (docs/spec/v1.15.md#dra).
 
 use api::{conditions::types::INITIALIZED, names::annotation::REQUESTED_DRA_DRIVERS};
 use model::{Lane, Snapshot, devices::DeviceObjects, node_claim::NodeClaim, pod::Pod};
@@ -62,7 +62,7 @@ async fn published(
     }
 }
 
-/// Reads all device objects. Where they may not be read or are not served, claims do not count, and the reason is returned.
+/// Reads all device objects. If they may not be read or are not served, claims do not count, and the reason is returned.
 ///
 /// # Errors
 ///

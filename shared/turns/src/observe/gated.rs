@@ -21,7 +21,7 @@ use crate::context::Turn;
 pub const NODE_OVERLAY: &str = "NodeOverlay";
 pub const CAPACITY_BUFFER: &str = "CapacityBuffer";
 
-/// Reason of an overlay's condition while it applies nowhere because of another.
+/// Reason of an overlay's condition while another overlay overrides it everywhere.
 pub(crate) const CONFLICT: &str = "Conflict";
 
 /// Interval at which lanes that depend on these kinds read them: the relay does not watch them.

@@ -1,4 +1,4 @@
-//! Objects whose selectors default spread constraints use: read only where a cluster's settings have such constraints
+//! Objects whose selectors default spread constraints use: read only if a cluster's settings have such constraints
 //! (docs/spec/v1.15.md#default-spread-selector).
 
 use model::{Lane, snapshot::Settings};

@@ -63,7 +63,7 @@ pub(crate) async fn read(turn: &Turn<'_>, beat: &RelayBeat) -> Result<Option<Vie
     let off = pointer.at.duration_since(turn.now).abs();
     if off > AGE_MAX {
         return Err(format!(
-            "the relay's view is {off:#} away by its clock: it has stopped, or its clock is wrong"
+            "the relay's view of pods is dated {off:#} before or after now: the relay has stopped, or its clock is wrong"
         ));
     }
     let counter = pointer.counter(turn.lane);
@@ -116,7 +116,7 @@ async fn update(
         ),
     };
     if versions.end().saturating_sub(*versions.start()) > CHAIN_MAX {
-        let why = format!("it is more than {CHAIN_MAX} versions long");
+        let why = format!("it is more than {CHAIN_MAX} versions behind");
         return Err(ViewFailure::Refused(why));
     }
     let mut changes = pin!(read_changes(turn, pointer, versions));

@@ -121,8 +121,7 @@ pub(crate) fn of_old_version(
         kind: EventKind::Warning,
         reason: OLD_VERSION.into(),
         message: format!(
-            "it was applied as {version}, and fields of that version mean something else or nothing in v1: run `whittle convert \
-             -f <manifest>` and apply what comes out"
+            "it was applied as {version}, and fields of that version have another meaning or none in v1: run `whittle convert -f <manifest>` and apply its output"
         ),
         at: now,
     })
@@ -136,8 +135,7 @@ pub(crate) fn of_unreadable_pool(pool: &Unreadable, now: Timestamp) -> Event {
         kind: EventKind::Warning,
         reason: UNREADABLE.into(),
         message: format!(
-            "it is left out, because it cannot be read as karpenter.sh/v1: {}: if it was made for an earlier version, run `whittle \
-             convert -f <manifest>` and apply what comes out",
+            "it is ignored, because it cannot be read as karpenter.sh/v1: {}: if it was written for an earlier version, run `whittle convert -f <manifest>` and apply its output",
             pool.message
         ),
         at: now,

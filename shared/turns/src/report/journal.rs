@@ -152,7 +152,7 @@ pub enum JournalError {
     )]
     NewerRecord { turn: TurnId },
     #[error(
-        "the snapshot was written by a newer version (its format is {version}, known here is {VERSION}): use that version's `whittle`"
+        "the snapshot was written by a newer version (its format is {version}: expected {VERSION}): use that version's `whittle`"
     )]
     Newer { version: u32 },
 }

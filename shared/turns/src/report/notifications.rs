@@ -3,7 +3,7 @@
 mod outbox;
 mod signature;
 
-use model::{NotificationClass as Class, journal::Line};
+use model::{NotificationClass as Class, counted, journal::Line};
 
 pub(crate) use self::outbox::{enqueue, send};
 use crate::{Outcome, Report};
@@ -36,7 +36,7 @@ pub(crate) fn of_report(report: &Report) -> Vec<NotificationDraft> {
     // A lasting state is notified once an hour.
     let hour = (report.at.as_second() / 3600).to_string();
     if !report.disrupted.is_empty() {
-        let title = format!("{} disruptions are decided", report.disrupted.len());
+        let title = format!("{} decided", counted(report.disrupted.len(), "disruption"));
         let details = texts(&report.disrupted);
         add(Class::Disruption, turn.clone(), title, details);
     }
@@ -68,8 +68,8 @@ pub(crate) fn of_report(report: &Report) -> Vec<NotificationDraft> {
     }
     if !report.limited.is_empty() {
         let title = match report.limited.len() {
-            1 => "1 pod has no place because of NodePool limits".to_owned(),
-            many => format!("{many} pods have no place because of NodePool limits"),
+            1 => "1 pod cannot be placed because of NodePool limits".to_owned(),
+            many => format!("{many} pods cannot be placed because of NodePool limits"),
         };
         add(Class::Limit, hour.clone(), title, texts(&report.limited));
     }

@@ -2,7 +2,7 @@ use std::fmt::Display;
 
 use jiff::Timestamp;
 use model::{
-    ClusterName, Lane,
+    ClusterName, Lane, counted,
     ids::TurnId,
     journal::{self, Line, Subject},
     plan::Planned,
@@ -75,9 +75,9 @@ pub struct Report {
     pub unplaced: Vec<Line>,
     /// Pods without a place that a NodePool would serve, were its limits higher.
     pub limited: Vec<Line>,
-    /// Number of pods left to the next turn, because one turn plans only so many.
+    /// Number of pods left to the next turn, because they exceed the upper bound of one turn.
     pub postponed: usize,
-    /// Number of nodes left to the next evaluation for disruption, because one covers only so many.
+    /// Number of nodes left to the next evaluation for disruption, because they exceed the upper bound of one evaluation.
     #[serde(default)]
     pub unconsidered: usize,
     pub launched: Vec<Line>,
@@ -90,7 +90,7 @@ pub struct Report {
     /// Pauses: owner, end and reason.
     #[serde(default)]
     pub paused: Vec<String>,
-    /// Reason why nothing was done although something was planned.
+    /// Reason why a plan was not carried out.
     pub stopped: Option<String>,
     /// Time of the lane's next turn.
     pub due: Option<Timestamp>,
@@ -297,14 +297,15 @@ impl Report {
                 self.postpone(&error.to_string(), until);
             }
             Some((instances, error)) => {
+                let instances = counted(instances, "instance");
                 self.problems
-                    .push(format!("ending {instances} instances: {error}"));
+                    .push(format!("terminating {instances}: {error}"));
                 self.run_again_at(again);
             }
         }
     }
 
-    /// Whether the report is worth a journal record: something was decided, refused or failed.
+    /// Whether the report is recorded in the journal: it has a decision, a refusal or a failure.
     pub(crate) fn is_notable(&self) -> bool {
         !(self.planned.is_empty()
             && self.shadowed.is_empty()
@@ -403,7 +404,7 @@ impl Report {
             Outcome::Done => "done",
             Outcome::Held => "held",
             Outcome::Unregistered => "cluster is not registered",
-            Outcome::Elsewhere(_) => "cluster has another reach",
+            Outcome::Elsewhere(_) => "cluster is reached from another network",
             Outcome::Postponed(_) => "postponed",
             Outcome::Failed(_) => "failed",
         };
@@ -438,7 +439,7 @@ impl Report {
             warnings = self.warnings.join("; "),
             paused = self.paused.join("; "),
             stopped = self.stopped.as_deref().unwrap_or_default(),
-            "turn"
+            "turn ended"
         );
     }
 }

@@ -85,7 +85,7 @@ async fn update_document(
 
 fn warning_of(result: Result<bool, ClusterError>) -> Option<String> {
     match result {
-        // The ConfigMap was deleted meanwhile: no relay needs it.
+        // The ConfigMap was deleted in the meantime: no relay needs it.
         Ok(true) | Err(ClusterError::NotFound { .. }) => None,
         Ok(false) => Some(format!(
             "metrics of the relay: gauges take more than {} KiB and are left out; CloudWatch has the counters",

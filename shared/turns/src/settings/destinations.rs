@@ -84,7 +84,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
         let refused =
             |key: &str, value: &str, expected| Err(error(&field(key), &value.into(), expected));
         if raw.name.is_empty() || !names.insert(raw.name.clone()) {
-            return refused(".name", &raw.name, "a name of its own");
+            return refused(".name", &raw.name, "a name that no other destination has");
         }
         let Some(address) = address(&raw.to) else {
             let expected = "an HTTPS URL, ssm:/<parameter that holds one>, or the ARN of an SNS topic or of an event bus";
@@ -92,7 +92,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
         };
         let template = raw.template.as_deref().unwrap_or("json");
         let Some(template) = Template::read(template) else {
-            let expected = "json, slack, teams, or a text in which braces hold one of id, class, cluster, time, title, details";
+            let expected = "json, slack, teams, or a text with placeholders in braces: id, class, cluster, time, title, details";
             return refused(".template", template, expected);
         };
         let is_url = matches!(address, Address::Url(_) | Address::UrlIn(_));
@@ -104,7 +104,7 @@ pub(crate) fn destinations(settings: &Value) -> Result<Vec<Destination>, EntryEr
         for (name, value) in &raw.headers {
             let key = format!(".headers.{name}");
             if !is_url {
-                return refused(&key, value, "none: only POSTs have headers");
+                return refused(&key, value, "none: only webhooks have headers");
             }
             let Some(read) = header(name, value) else {
                 let expected = "a header that is not set by us or by the connection, in printable characters, or ssm:/<parameter that holds it>";
@@ -231,7 +231,7 @@ mod tests {
             ),
             (
                 json!({"name": "", "to": "https://e.com"}),
-                "[0].name is \"\": expected a name of its own",
+                "[0].name is \"\": expected a name that no other destination has",
             ),
             (
                 json!({"name": "ops", "to": "https://e.com", "template": "{titel}"}),

@@ -41,7 +41,8 @@ pub struct Entry {
     pub(crate) destinations: Vec<Destination>,
     /// `settings.guards`: caps on the price and number of the cluster's nodes.
     pub caps: Caps,
-    /// `settings.guards.approveAbove`: what one turn may launch, and one disruption evict, without a person's approval.
+    /// `settings.guards.approveAbove`: upper bounds on the launches of one turn and the evictions of one disruption without a
+    /// person's approval.
     pub approve_above: Caps,
     /// The entry's `settings` as written, for readers that know more of its keys.
     pub raw_settings: Value,

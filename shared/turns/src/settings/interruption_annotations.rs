@@ -21,7 +21,7 @@ pub(crate) fn annotation_warnings(pool: &NodePool) -> Vec<String> {
                 let shown: String = value.chars().take(SHOWN_CHARACTERS).collect();
                 let names = names.join(", ");
                 format!(
-                    "annotation {key} is \"{shown}\": expected one of {names}; {default} holds in its place"
+                    "annotation {key} is \"{shown}\": expected one of {names}; {default} is used instead"
                 )
             })
         })
@@ -43,7 +43,7 @@ const INTERRUPTIONS: &[(&str, Option<InterruptionAction>)] = &[
     ("cordon", Some(InterruptionAction::Cordon)),
 ];
 
-/// The annotations of a NodePool. Where it is gone, and where a value cannot be read, the defaults hold.
+/// The annotations of a NodePool. If the NodePool is gone or a value cannot be read, the defaults apply.
 pub(crate) struct InterruptionAnnotations<'a>(pub(crate) Option<&'a BTreeMap<String, String>>);
 
 impl InterruptionAnnotations<'_> {

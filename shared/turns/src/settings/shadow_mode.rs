@@ -14,7 +14,7 @@ pub(crate) fn pauses(pools: &Listed<NodePool>, now: Timestamp) -> Vec<Pause> {
     let unreadable = unreadable.map(|pool| shadow_pause(&pool.name, "it cannot be read", now));
     let readable = pools.items.iter().filter_map(|pool| {
         let mode = pool.metadata.annotations.get(MODE)?;
-        let because = "what would be done is in the journal";
+        let because = "planned changes are only recorded in the journal";
         (mode != ACTIVE).then(|| shadow_pause(&pool.metadata.name, because, now))
     });
     readable.chain(unreadable).collect()
@@ -37,7 +37,7 @@ pub(crate) fn mode_warning(pool: &NodePool) -> Option<String> {
     let known = mode == SHADOW || mode == ACTIVE;
     (!known).then(|| {
         format!(
-            "annotation {MODE} is {mode:?}: expected {SHADOW} or {ACTIVE}; until then nothing is done for this NodePool"
+            "annotation {MODE} is {mode:?}: expected {SHADOW} or {ACTIVE}; until it is corrected, the NodePool is only planned for"
         )
     })
 }

@@ -17,7 +17,7 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, Uid,
+    ClusterName, InstanceId, Lane, NodeClaimName, NodeName, Uid, counted,
     ids::LaunchToken,
     launch::{Instance, InstanceState},
     ledger::{Intent, IntentState, Pause, PauseLevel, SweepMemory},
@@ -91,7 +91,7 @@ impl CollectionResult {
 /// Permissions of garbage collection, by the registry entry and pauses.
 #[derive(Clone)]
 pub(crate) struct CollectionPolicy<'a> {
-    /// Whether a person approved what the brake held back.
+    /// Whether a person approved the deletions that the brake held back.
     pub(crate) approved: bool,
     /// Pauses: no instance of a NodePool that is paused whole, or in shadow mode, is terminated. NodeClaims of instances that
     /// are gone are dead nodes, which no pause delays.
@@ -304,14 +304,12 @@ async fn end_instances_of(
     collected.instances.extend(results.ended);
     let problems = &mut collected.failures.problems;
     problems.extend(results.refused.iter().map(|(instance, refusal)| {
-        format!("EC2 refuses to end instance {instance}, which nothing owns: {refusal}")
+        format!("EC2 refuses to terminate instance {instance}, which nothing owns: {refusal}")
     }));
-    problems.extend(
-        results
-            .unanswered
-            .iter()
-            .map(|(count, error)| format!("ending {count} instances that nothing owns: {error}")),
-    );
+    problems.extend(results.unanswered.iter().map(|(count, error)| {
+        let instances = counted(*count, "instance");
+        format!("terminating {instances} that nothing owns: {error}")
+    }));
     Ok(())
 }
 

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::tag;
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, InstanceId, Uid,
+    ClusterName, InstanceId, Uid, counted,
     launch::InstanceState,
     ledger::{Absence, Holder, Meta, Mode, PauseLevel, SweepMemory},
+    singular_or_plural,
 };
 use ports::{Needs, ledger::Moved};
 
@@ -51,8 +52,9 @@ pub(crate) async fn collect(
     let (instances, is_alone) =
         remaining_instances(world, cluster, meta, &formers, &mut failures).await?;
     let what_is_left = format!(
-        "{cluster}: EKS has had no cluster of this name since {since}, and {} of its instances are left",
-        instances.len()
+        "{cluster}: EKS has had no cluster of this name since {since}, and {} of it {} left",
+        counted(instances.len(), "instance"),
+        singular_or_plural(&instances.len(), "is", "are")
     );
     if let Some(paused) = meta.paused(PauseLevel::All, now) {
         let held = format!("{what_is_left}: nothing is collected, because {paused}");
@@ -61,13 +63,13 @@ pub(crate) async fn collect(
     }
     if meta.mode != Mode::Active {
         report.alarms.push(format!(
-            "{what_is_left}: nothing is collected, because it is not active; remove its registry entry if it is gone for good"
+            "{what_is_left}: nothing is collected, because the cluster is not active; remove its registry entry if it is gone for good"
         ));
         return Ok(());
     }
     if now < believed {
         report.alarms.push(format!(
-            "{what_is_left}: they are terminated from {believed} on; to keep them, set mode \"shadow\" in its registry entry"
+            "{what_is_left}: its instances are terminated from {believed} on; to keep them, set mode \"shadow\" in its registry entry"
         ));
         return Ok(());
     }
@@ -94,10 +96,11 @@ pub(crate) async fn collect(
     report
         .problems
         .extend(results.refused.iter().map(|(instance, refusal)| {
-            format!("{cluster}: EC2 refuses to end instance {instance}: {refusal}")
+            format!("{cluster}: EC2 refuses to terminate instance {instance}: {refusal}")
         }));
     if let Some((count, error)) = &results.unanswered {
-        let problem = format!("{cluster}: ending {count} instances: {error}");
+        let instances = counted(*count, "instance");
+        let problem = format!("{cluster}: terminating {instances}: {error}");
         report.problems.push(problem);
     }
     let mut collected: BTreeSet<String> = results.ended.iter().map(ToString::to_string).collect();
@@ -115,7 +118,7 @@ pub(crate) async fn collect(
     let collected = collected.iter().map(|name| format!("{cluster}/{name}"));
     report.collected.extend(collected);
     report.alarms.push(format!(
-        "{what_is_left}: everything of it is collected; remove its registry entry"
+        "{what_is_left}: all its resources are deleted; remove its registry entry"
     ));
     Ok(())
 }

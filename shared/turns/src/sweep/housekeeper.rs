@@ -1,7 +1,7 @@
 //! The sweep over all clusters: mirrors the registry, and visits each cluster that is not at rest, to hold its leader Lease, wake lanes
 //! that are not provably quiet and collect garbage.
 //!
-//! One cluster in trouble costs no other cluster more than its place among those that are visited together: visits end in any
+//! A cluster that fails or answers slowly delays no other cluster by more than its slot among the concurrent visits: visits end in any
 //! order, each within a time limit, and each sweep begins with other clusters. Duties towards the account wait for no visit.
 
 mod keep;
@@ -92,7 +92,7 @@ pub async fn housekeep(world: &World, turn: &TurnId) -> Result<SweepReport, Turn
         problems = report.problems.join("; "),
         warnings = report.warnings.join("; "),
         took = world.clock.now().duration_since(begun).as_secs(),
-        "sweep"
+        "sweep ended"
     );
     Ok(report)
 }
@@ -190,7 +190,7 @@ async fn visit_clusters(
         let why = cut_off.map_or_else(String::new, |late| format!(" ({late})"));
         let left: Vec<String> = left.iter().map(ToString::to_string).collect();
         report.problems.push(format!(
-            "{} {} left to the next sweep, which begins with others{why}: {}",
+            "{} {} not visited in time; the next sweep begins with other clusters{why}: {}",
             counted(left.len(), "cluster"),
             singular_or_plural(&left.len(), "is", "are"),
             left.join(", ")

@@ -20,7 +20,7 @@ pub(crate) async fn record(
         known => known.clone(),
     };
     if let Some(former) = &former {
-        tracing::warn!(%cluster, %former, %uid, "the registry entry leads to another cluster than before");
+        tracing::warn!(%cluster, %former, %uid, "registry entry leads to another cluster than before");
         report.alarms.push(format!(
             "{cluster}: its registry entry led to the cluster whose kube-system has the uid {former}, and leads to {uid} now"
         ));

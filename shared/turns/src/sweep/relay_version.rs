@@ -29,8 +29,7 @@ pub(crate) fn compatibility(relay: &str, stack: &str) -> RelayCompatibility {
         RelayCompatibility::Supported
     } else {
         RelayCompatibility::TooOld(format!(
-            "the relay's version {relay} is more than {MINORS_BEHIND} minor versions older than the stack's, {stack}, and is not listened \
-             to: {upgrade}"
+            "the relay's version {relay} is more than {MINORS_BEHIND} minor versions older than the stack's, {stack}, so its wakes are ignored: {upgrade}"
         ))
     }
 }

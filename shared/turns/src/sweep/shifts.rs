@@ -17,8 +17,8 @@ use ports::{
 
 use crate::{Entry, TurnError, World};
 
-/// Polls ARC, if the cluster's settings enable that, and records changes. Without an answer, the recorded shifts stand until
-/// they end.
+/// Polls ARC, if the cluster's settings enable that, and records changes. Without an answer, the recorded shifts remain in force
+/// until they end.
 pub(crate) async fn poll(
     world: &World,
     cluster: &ClusterName,

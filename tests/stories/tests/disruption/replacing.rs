@@ -377,5 +377,5 @@ async fn events_and_metrics_report_decisions_and_blocking_budgets() {
     assert_eq!(titles(&rig), [held], "once an hour");
     set_budget(&rig, "1");
     rig.pass(secs(1_200)).await;
-    assert_eq!(titles(&rig), [held, "1 disruptions are decided"]);
+    assert_eq!(titles(&rig), [held, "1 disruption decided"]);
 }

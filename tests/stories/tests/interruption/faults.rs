@@ -148,7 +148,7 @@ async fn shortened_grace_period_is_an_event_on_the_pod() {
         assert!(
             reported
                 .message
-                .contains("s of grace-period because its node goes then"),
+                .contains("s of grace-period because its node is terminated then"),
             "{reported:?}"
         );
     });

@@ -85,7 +85,7 @@ async fn interruption_is_sent_once_to_each_destination_and_the_webhook_is_signed
         [("DetailType".into(), "interruption".into())]
     );
     let detail: serde_json::Value = serde_json::from_str(&reported[0].body).unwrap();
-    assert_eq!(detail["title"], "the end of 1 node is announced");
+    assert_eq!(detail["title"], "an interruption of 1 node is announced");
     assert!(
         detail["details"][0]
             .as_str()
@@ -177,7 +177,7 @@ async fn pods_blocked_by_a_limit_are_notified_once_an_hour() {
         &rig,
         &json!([{"name": "a", "to": HOOK, "classes": ["limit"]}]),
     );
-    // A pod with unsatisfiable constraints of its own causes no notification.
+    // A pod whose own constraints cannot be met causes no notification.
     rig.sim
         .with(|world| world.api.scale("its limit", 1, stories::cpu(10_000_000)));
     rig.pass(secs(180)).await;
@@ -193,7 +193,7 @@ async fn pods_blocked_by_a_limit_are_notified_once_an_hour() {
     let body: serde_json::Value = serde_json::from_str(&reported[0].body).unwrap();
     assert_eq!(
         body["title"],
-        "3 pods have no place because of NodePool limits"
+        "3 pods cannot be placed because of NodePool limits"
     );
 }
 

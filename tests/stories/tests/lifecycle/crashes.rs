@@ -70,7 +70,7 @@ async fn sweep<F: Future<Output = Rig>>(
             "point {point}: {state:?}\n{transcript:#?}\n{:#?}",
             rig.errors
         );
-        // Cleanup without a cause of its own ends within this time.
+        // Cleanup that no event triggers ends within this time.
         rig.pass(secs(180)).await;
         (passed, rig.sim.with(end), rig.transcript)
     };

@@ -38,7 +38,7 @@ async fn instances_of_a_deleted_cluster_are_collected_after_a_day() {
     assert!(
         rig.transcript.iter().any(|line| line
             .contains("EKS has had no cluster of this name since")
-            && line.contains("they are terminated from 2026-01-02T")),
+            && line.contains("its instances are terminated from 2026-01-02T")),
         "{:#?}",
         rig.transcript.last()
     );

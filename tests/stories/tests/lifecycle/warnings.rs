@@ -168,7 +168,7 @@ async fn node_pool_without_matching_instance_types_is_an_event() {
         (of_types(&["m9.mega"], None), "leave no instance type"),
         (
             of_types(&["m5.large", "m9.mega"], Some(2)),
-            "leave fewer instance types than their minValues ask for",
+            "leave fewer instance types than their minValues require",
         ),
     ] {
         rig.sim.with(|world| {

@@ -62,7 +62,7 @@ fn of_one_node(world: &mut World) -> bool {
 
 #[tokio::test]
 async fn no_launch_exceeds_a_cap_and_pods_have_events() {
-    let node_cap = "the cluster is capped at 1 node and has 1: nothing is removed for that";
+    let node_cap = "the cluster is capped at 1 node and has 1: no node is removed for the cap";
     let price_cap = "is capped at $0.1000 an hour and costs $0.0960";
     for (cap, message) in [
         (
@@ -118,7 +118,7 @@ async fn exceeded_cap_is_reported_by_event_journal_and_notification() {
         (
             |rig| cap_cluster(rig, json!({"nodes": 0})),
             "the cluster is capped at 0 nodes and has 1",
-            "settings.guards of its registry entry is raised",
+            "the cap in settings.guards of its registry entry is raised",
         ),
         (
             |rig| cap_account(rig, None, Some(0)),
@@ -138,7 +138,7 @@ async fn exceeded_cap_is_reported_by_event_journal_and_notification() {
         };
         let says = |text: &str| text.starts_with(what) && text.ends_with(remedy);
         assert!(says(event), "{event}");
-        assert!(event.contains("nothing is removed for that"), "{event}");
+        assert!(event.contains("no node is removed for the cap"), "{event}");
         assert_eq!(rig.sim.with(alive), 1);
         rig.sim.with(|world| {
             let journal = world.ledger.of(&Rig::cluster()).journal.values();

@@ -287,7 +287,7 @@ async fn l6_new_process_visits_clusters_whose_relay_it_has_not_heard() {
     let report = sweep(&mut rig).await;
     assert_eq!((report.at_rest, report.silent), (0, 0), "{report:?}");
     assert_eq!(report.woken.len(), Lane::WOKEN.len(), "{report:?}");
-    // The next process reads what this one recorded.
+    // The next process reads the records of this one.
     rig.sim.take_wakes();
     start_new_process(&mut rig);
     let next = sweep(&mut rig).await;

@@ -192,11 +192,15 @@ impl UnhealthyNode<'_> {
             reason => format!(" ({reason})"),
         };
         let drain = match drain_bound {
-            None => "pods leave within the NodeClaim's grace period".to_owned(),
-            Some(SignedDuration::ZERO) => "pods are removed by force".to_owned(),
-            Some(bound) => format!("pods have {bound:#} to leave"),
+            None => "pods drain within the NodeClaim's terminationGracePeriod".to_owned(),
+            Some(SignedDuration::ZERO) => {
+                "pods are deleted without waiting for their eviction".to_owned()
+            }
+            Some(bound) => format!("pods have {bound:#} to drain"),
         };
-        format!("{condition}={status}{reason} is not tolerated since {since:.0}, {drain}")
+        format!(
+            "{condition}={status}{reason} has exceeded its toleration since {since:.0}; {drain}"
+        )
     }
 }
 

@@ -226,7 +226,7 @@ fn trajectory_contains_no_step_that_is_rejected_on_the_way() {
         evaluate(snapshot, options)
     };
     let trajectory = trajectory::follow(&snapshot, None, snapshot.cursor.clone(), evaluate);
-    // One pod moves to the full node. The other one gets a smaller node of its own.
+    // One pod moves to the full node. The other one gets a smaller node.
     let price = |name: &str| {
         let mut types = snapshot.instance_types[&"default".into()].iter();
         let kind = types.find(|kind| kind.name == name).unwrap();

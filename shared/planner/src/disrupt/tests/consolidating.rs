@@ -264,7 +264,7 @@ fn consolidation_policy_decides_which_nodes_are_removed() {
         ["n"]
     );
     assert!(with(ConsolidationPolicy::WhenEmpty, many).is_empty());
-    // A sixth of the cost is not worth three quarters of the disruption, nor a half.
+    // A sixth of the cost does not justify three quarters of the disruption, nor a half.
     assert!(with(ConsolidationPolicy::Balanced, many).is_empty());
     assert!(with(ConsolidationPolicy::Balanced, few).is_empty());
     let alone = TestCluster::new().node("n", "medium", few);

@@ -121,7 +121,7 @@ fn message_names_the_cap_its_use_and_the_next_check() {
         .map(|(_, reported)| reported)
         .collect();
     let expected = format!(
-        "Evictions in the cluster are capped at 2 an hour, and 2 were decided within the last one: what takes more than 0 waits until {opens:.0}"
+        "Evictions in the cluster are capped at 2 an hour, and 2 were decided within the last hour: a node with more than 0 pods to evict waits until {opens:.0}"
     );
     assert_eq!(reported, [expected]);
     let never = disrupt(&drifted().with(capped(1)).0).exhausted;

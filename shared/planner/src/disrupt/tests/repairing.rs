@@ -75,7 +75,7 @@ fn unhealthy_node_is_replaced_after_its_toleration() {
     let repair = command.repair.unwrap();
     assert_eq!(repair.condition, "Ready");
     assert_eq!(repair.drain_bound, Some(SignedDuration::from_mins(10)));
-    let because = "replaced by 1 of $0.1000/h; Ready=False is not tolerated since 2025-12-31T23:59:00Z, pods have 10m to leave";
+    let because = "replaced by 1 of $0.1000/h; Ready=False has exceeded its toleration since 2025-12-31T23:59:00Z; pods have 10m to drain";
     assert!(command.because.ends_with(because), "{}", command.because);
     assert!(command.evicts.is_empty(), "no cap counts it");
 }

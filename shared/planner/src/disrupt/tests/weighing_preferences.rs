@@ -1,4 +1,4 @@
-//! Preferences that consolidation relaxes because they cost more than their worth.
+//! Preferences that consolidation relaxes because they cost more than their value.
 
 use model::pod::{NodeSelectorTerm, PodAffinityTerm};
 
@@ -49,7 +49,7 @@ fn gone(replacements: &[&str]) -> Vec<(Vec<String>, Vec<Vec<String>>)> {
     vec![(vec!["n".to_owned()], replacements.collect())]
 }
 
-/// A pod on a medium node in its preferred zone, where a small one would do, and a node in another zone with room for it.
+/// A pod on a medium node in its preferred zone, although a small one would suffice, and a node in another zone with room for it.
 fn between_zones(worth: i64) -> TestCluster {
     TestCluster::new()
         .node("n", "medium", &[500])

@@ -161,7 +161,10 @@ fn only_a_rolled_back_command_has_a_problem() {
     snapshot.node_claims.pop();
     let (state, _, problems) = step(&snapshot);
     assert_eq!(state, CommandState::RolledBack);
-    assert_eq!(problems, ["replacement new was not launched, or is gone"]);
+    assert_eq!(
+        problems,
+        ["replacement new was not launched, or no longer exists"]
+    );
 }
 
 #[test]
@@ -188,7 +191,10 @@ fn missing_or_deleted_replacement_rolls_back() {
         actions,
         ["node a []", "claim a-claim [] [\"DisruptionReason\"]"]
     );
-    assert_eq!(problems, ["replacement new was not launched, or is gone"]);
+    assert_eq!(
+        problems,
+        ["replacement new was not launched, or no longer exists"]
+    );
 
     let mut coming = snapshot.clone();
     coming.intents.push(fixtures::intent("new"));
@@ -264,7 +270,7 @@ fn new_do_not_disrupt_keeps_the_node_except_for_eventual_disruption() {
     assert_eq!(state, CommandState::RolledBack);
     assert_eq!(
         problems,
-        ["pod default/guarded on node a has karpenter.sh/do-not-disrupt now"]
+        ["pod default/guarded on node a has annotation karpenter.sh/do-not-disrupt now"]
     );
     let mut eventual = snapshot.clone();
     eventual.node_claims[0].spec.termination_grace_period = Some("1h".to_owned());

@@ -71,13 +71,13 @@ impl<'a> Unreachable<'a> {
             let name = &claim.name;
             if let Some(other) = self.taken.get(&key).filter(|other| **other != &pod.key) {
                 return Some(format!(
-                    "volume claim {name} is for one pod at a time (ReadWriteOncePod), which is {other}"
+                    "volume claim {name} can be used by one pod only (ReadWriteOncePod), and pod {other} uses it"
                 ));
             }
             let volume = self.local.get(claim.volume.as_deref()?)?;
             let nodes = self.nodes_of(volume)?;
             Some(format!(
-                "volume {} of claim {name} is on the disk of {nodes}, which is gone: delete the claim, and a new volume is made",
+                "volume {} of claim {name} is on a local disk of {nodes}, which no longer exists: delete the claim to get a new volume",
                 volume.name
             ))
         })

@@ -104,13 +104,13 @@ fn reason_names_what_an_object_waited_for() {
     let never = terminate(&only(vec![unlaunched]), &InstanceStatuses::default());
     assert_eq!(
         because(&never),
-        ["NodeClaim a can go: nothing was launched for it"]
+        ["NodeClaim a is released: no instance was launched for it"]
     );
     let gone = gone("aws:///us-east-1a/i-a");
     let ended = terminate(&only(vec![leaving("a")]), &gone);
     assert_eq!(
         because(&ended),
-        ["NodeClaim a can go: its instance is gone"]
+        ["NodeClaim a is released: its instance is gone"]
     );
 }
 
@@ -120,12 +120,12 @@ fn node_of_a_terminated_instance_is_marked_drained() {
     for (ready, because, on_record) in [
         (
             ConditionStatus::True,
-            "node n-1 can go: it is drained and its instance is gone",
+            "node n-1 is released: it is drained and its instance is gone",
             true,
         ),
         (
             ConditionStatus::Unknown,
-            "node n-1 can go: its instance is gone",
+            "node n-1 is released: its instance is gone",
             false,
         ),
     ] {

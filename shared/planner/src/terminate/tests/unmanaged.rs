@@ -87,7 +87,9 @@ fn settings_may_shorten_the_grace_period_of_pods() {
     );
     let because = &decision.plan.actions[2].because;
     assert!(
-        because.ends_with("the grace period is limited to 30 s, and the pod's own is 31 s"),
+        because.ends_with(
+            "the cluster's settings limit the grace period to 30 s, below the pod's 31 s"
+        ),
         "{because}"
     );
 }

@@ -1,4 +1,4 @@
-//! Fills an offer with remaining pods, always with the item of the highest worth for the remaining capacity.
+//! Fills an offer with remaining pods, always with the item of the highest value for the remaining capacity.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 

@@ -23,7 +23,7 @@ use crate::{
 /// Upper bound on commands forgotten per turn: each costs a call. Later turns forget the rest.
 const FORGOTTEN_MAX: usize = 100;
 
-/// Advances every open command by one step, removes marks without a command, and forgets commands that are spent. Returns
+/// Advances every open command by one step, removes marks without a command, and forgets completed commands. Returns
 /// whether anything changed.
 pub(super) async fn drive(
     turn: &Turn<'_>,

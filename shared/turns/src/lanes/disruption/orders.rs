@@ -24,7 +24,8 @@ use crate::{
 
 /// Reason for rolling back a command whose nodes cannot be tainted: pods would be scheduled to them until they go, and their
 /// replacements would run beside them until then.
-const MARKS_REFUSED: &str = "the API server refuses the marks of a node to be disrupted";
+const MARKS_REFUSED: &str =
+    "the API server refuses the taint or the condition of a node to be disrupted";
 
 /// Upper bound on the time an executor acts. An evaluation may take minutes; the work that it begins is released to other turns as
 /// soon as if the provisioner had begun it.
@@ -128,7 +129,7 @@ pub(super) async fn commit_and_start(
     match commitment {
         CommitOutcome::Nothing => {
             let problem = format!(
-                "{}: not started, because its plan is no longer valid",
+                "{}: not started: its plan is no longer valid",
                 command.because
             );
             report
@@ -143,7 +144,7 @@ pub(super) async fn commit_and_start(
             Ok(false)
         }
         CommitOutcome::Lost => {
-            let problem = "every race for the generation was lost";
+            let problem = "other turns committed plans first at every attempt";
             report.problems.push(problem.into());
             report.run_again_at(retry_at);
             Ok(false)

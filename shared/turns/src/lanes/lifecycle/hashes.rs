@@ -153,7 +153,7 @@ async fn migrate_node_claims(
                 | ClusterError::Invalid { .. }
                 | ClusterError::Admission { .. }),
             ) => {
-                tracing::warn!(node_claim = %claim.name, %error, "hash not migrated");
+                tracing::warn!(node_claim = %claim.name, %error, "hash annotation of the NodeClaim not migrated");
             }
             // The conflicting change comes first: the version stays as it is, and the next turn migrates again.
             Err(error) => return Err(error.into()),

@@ -1,4 +1,5 @@
-//! EC2NodeClass status: what the selectors resolve to, and whether nodes can be made of it (docs/spec/aws.md#ec2-node-class).
+//! EC2NodeClass status: the resources that the selectors resolve to, and whether nodes can be launched with them
+//! (docs/spec/aws.md#ec2-node-class).
 
 use api::{EC2NodeClass, names::finalizer};
 use model::{Lane, Snapshot, Warning};

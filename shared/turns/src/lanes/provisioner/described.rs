@@ -74,7 +74,7 @@ fn expected(plan: &Plan) -> impl Iterator<Item = Line> {
     })
 }
 
-/// Number of pods that have waited for a node for so long that a person should know.
+/// Number of pods that have waited for a node for [`LONG_WAIT`] or longer.
 fn count_waiting_long(observed: &Observed) -> u64 {
     let now = observed.snapshot.now;
     let pods = observed.snapshot.pods.iter();

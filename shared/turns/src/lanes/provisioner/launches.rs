@@ -19,7 +19,7 @@ use crate::{
     report::{Step, events, metrics},
 };
 
-/// Commits a plan, unless it waits for approval, and carries it out. Returns whether planning again is worth it.
+/// Commits a plan, unless it waits for approval, and carries it out. Returns whether to plan again.
 pub(super) async fn commit(
     turn: &Turn<'_>,
     observed: &Observed,
@@ -64,7 +64,7 @@ pub(super) async fn commit(
         CommitOutcome::Lost => {
             report
                 .problems
-                .push("every race for the generation was lost".into());
+                .push("other turns committed plans first at every attempt".into());
             report.run_again_at(turn.world.clock.now() + RETRY_AFTER_LOST_RACE);
             return Ok(false);
         }

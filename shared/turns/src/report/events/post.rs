@@ -74,7 +74,7 @@ pub(crate) async fn post(turn: &Turn<'_>, events: &[Event], report: &mut Report)
     if !left.is_empty() {
         let left = left.len();
         report.warnings.push(format!(
-            "{left} events are left to later turns: one posts {EVENTS_MAX} at most"
+            "{left} Kubernetes events wait for later turns: one turn creates at most {EVENTS_MAX}"
         ));
         report.run_again_at(turn.now + REST_AFTER);
     }

@@ -66,7 +66,7 @@ pub(crate) fn of_ending(
     errors.chain(refused).collect()
 }
 
-/// Label of errors without a class of their own.
+/// Label of errors without another class.
 const UNKNOWN: &str = "unknown";
 
 fn of_error(lane: Lane, method: &str, error: &str) -> Metric {

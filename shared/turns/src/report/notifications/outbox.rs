@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use model::{ClusterName, Lane, Notification, ledger::SweepMemory};
+use model::{ClusterName, Lane, Notification, counted, ledger::SweepMemory};
 use ports::{LedgerError, Notifier, NotifyError, limits::sns::SUBJECT_CHARACTERS};
 
 use super::{NotificationDraft, signature::signature};
@@ -114,7 +114,8 @@ pub(crate) async fn send(
     }
     if lost > 0 {
         report.problems.push(format!(
-            "{cluster}: {lost} notifications could not be sent in time"
+            "{cluster}: {} not sent in time",
+            counted(lost, "notification")
         ));
     }
     Ok(waiting.len() > lost + delivered)
@@ -152,7 +153,7 @@ impl Secrets<'_> {
             Some(owner) => Err(NotifyError {
                 action: "reading a parameter".to_owned(),
                 message: format!(
-                    "{parameter} is named like cluster {owner}, so it is that cluster's"
+                    "{parameter} belongs to cluster {owner}, whose name is in its path: name a parameter of this cluster"
                 ),
             }),
             None => self.notifier.secret(parameter).await,
@@ -182,7 +183,7 @@ async fn deliver(
             if !url.starts_with("https://") {
                 return Err(NotifyError {
                     action: "reading a webhook's URL".to_owned(),
-                    message: format!("the parameter {parameter} holds no HTTPS URL"),
+                    message: format!("the parameter {parameter} does not contain an HTTPS URL"),
                 });
             }
             url

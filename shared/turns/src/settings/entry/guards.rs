@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use super::{EntryError, error};
 
-/// Reads the cluster's caps, and the limits above which a person is asked. An unknown key may be meant to hold something back,
-/// so it is refused.
+/// Reads the cluster's caps, and the limits above which a person is asked. An unknown key is refused, because it may be a misspelt guard.
 pub(super) fn guards(raw: &Value) -> Result<(Caps, Caps), EntryError> {
     const FIELD: &str = "settings.guards";
     let (mut caps, mut approve_above) = (Caps::default(), Caps::default());
@@ -57,7 +56,7 @@ fn of_launches(field: &str, key: &str, value: &Value, caps: &mut Caps) -> Result
         }
         "nodes" => caps.nodes = Some(whole_number(field, value, NODES)?),
         _ => {
-            let expected = "no such guard: docs/operations.md has them all";
+            let expected = "one of the guards that docs/operations.md lists";
             return Err(error(field, value, expected));
         }
     }

@@ -62,7 +62,7 @@ fn invalid_value_is_reported_with_the_expected_one() {
         ),
         (
             json!({"nodeTerminationHandler": {"dryrun": true}}),
-            "nodeTerminationHandler.dryrun is true: expected no such option: docs/node-termination-handler.md has them all",
+            "nodeTerminationHandler.dryrun is true: expected one of the options that docs/node-termination-handler.md lists",
         ),
         (
             json!({"nodeTerminationHandler": {"checkTagBeforeDraining": false}}),
@@ -90,11 +90,11 @@ fn invalid_value_is_reported_with_the_expected_one() {
         ),
         (
             json!({"guards": {"approveAbove": {"pods": 1}}}),
-            "guards.approveAbove.pods is 1: expected no such guard: docs/operations.md has them all",
+            "guards.approveAbove.pods is 1: expected one of the guards that docs/operations.md lists",
         ),
         (
             json!({"guards": {"node": 1}}),
-            "guards.node is 1: expected no such guard: docs/operations.md has them all",
+            "guards.node is 1: expected one of the guards that docs/operations.md lists",
         ),
     ] {
         refused(

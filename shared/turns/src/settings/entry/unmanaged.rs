@@ -9,8 +9,8 @@ use super::{EntryError, error};
 /// Upper bound on a pod's grace period, in seconds: a day.
 const GRACE_SECONDS_MAX: i64 = 86_400;
 
-/// Reads the options of NTH that concern nodes of Auto Scaling groups (docs/spec/migrate.md#nth-options). An unknown option may
-/// be meant to hold something back, so it is refused.
+/// Reads the options of NTH that concern nodes of Auto Scaling groups (docs/spec/migrate.md#nth-options). An unknown option is
+/// refused, because it may be a misspelt one.
 pub(super) fn unmanaged_settings(raw: &Value) -> Result<UnmanagedNodeSettings, EntryError> {
     const FIELD: &str = "nodeTerminationHandler";
     let Some(options) = raw.get(FIELD) else {
@@ -83,7 +83,7 @@ pub(super) fn unmanaged_settings(raw: &Value) -> Result<UnmanagedNodeSettings, E
                 return Err(refused(
                     key,
                     value,
-                    "no such option: docs/node-termination-handler.md has them all",
+                    "one of the options that docs/node-termination-handler.md lists",
                 ));
             }
         }

@@ -20,8 +20,7 @@ pub(super) fn brake(within_hour: usize, new: usize, instances: usize) -> Option<
     (new > 0 && (within_hour > allowed || all)).then(|| {
         format!(
             "{within_hour} of {instances} instances would be collected within an hour without an explanation in the \
-             ledger (at most {allowed}, and never all of them): nothing was terminated; if they are to go, `whittle \
-             approve <cluster>` lets that happen for an hour (approvals.collectUntil in its registry entry)"
+             ledger (at most {allowed}, and never all of them): nothing was terminated; to allow it for an hour, run `whittle approve <cluster>` (approvals.collectUntil in its registry entry)"
         )
     })
 }

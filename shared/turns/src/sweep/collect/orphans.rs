@@ -22,7 +22,7 @@ use crate::{
     context::{identity::InstanceOwnership, node_claims::instance_of},
 };
 
-/// An instance without an owner that is to go.
+/// An instance without an owner, to be terminated.
 pub(super) struct Orphan {
     pub(super) instance: InstanceId,
     /// The NodeClaim that holds it in the ledger, if any.

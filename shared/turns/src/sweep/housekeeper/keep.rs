@@ -173,7 +173,7 @@ pub(super) async fn perform_duties(
                 .extend(removed.iter().map(|name| format!("{cluster}/{name}")));
         }
         if let Some(braked) = collected.braked {
-            tracing::error!(%cluster, "{braked}");
+            tracing::error!(%cluster, reason = braked, "garbage collection stopped");
             let class = NotificationClass::Approval;
             let draft = NotificationDraft {
                 // Notified again every hour, as long as it lasts.
@@ -237,8 +237,7 @@ fn report_unowned(
     };
     if !collected.unproven.is_empty() {
         report.warnings.push(format!(
-            "{cluster}: no record, Node or tag {} says that these instances of its name are its own, and they are left alone: {}; \
-             another stack may have launched them, so end them only if nobody needs them",
+            "{cluster}: no record, Node or tag {} shows that these instances, which carry its name, belong to it; they are kept: {}; another stack may have launched them, so terminate them only if nobody needs them",
             tag::CLUSTER_UID,
             listed(&collected.unproven)
         ));
@@ -246,8 +245,7 @@ fn report_unowned(
     if !collected.formers.is_empty() {
         let uids: Vec<&str> = formers.iter().map(Uid::as_str).collect();
         report.alarms.push(format!(
-            "{cluster}: instances of a cluster that its registry entry led to before (uid {}) are left: {}; end them if \
-             that cluster is gone, and else register it under another name",
+            "{cluster}: instances of the cluster that its registry entry led to before (uid {}) still exist: {}; terminate them if that cluster is gone, otherwise register it under another name",
             uids.join(" or "),
             listed(&collected.formers)
         ));

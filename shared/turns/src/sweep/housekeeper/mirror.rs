@@ -142,8 +142,7 @@ async fn rest_unlisted_clusters(
         .collect();
     if unlisted.len() > 1 && listed.is_empty() {
         report.alarms.push(format!(
-            "the registry is empty, but {} clusters are known: they are served as before. Write their entries again, or have them \
-             forgotten one by one: whittle unregister <cluster> --purge --force",
+            "the registry is empty, but {} clusters are known: they are served as before. Write their entries again, or remove the clusters one by one: whittle unregister <cluster> --purge --force",
             unlisted.len()
         ));
         return;
@@ -170,7 +169,7 @@ async fn rest_unlisted_clusters(
             )),
         }
         if is_gone {
-            tracing::warn!(%cluster, %since, "not registered any more: in shadow mode");
+            tracing::warn!(%cluster, %since, "cluster no longer registered; it is in shadow mode");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::{
-    ClusterName, Lane, Wake,
+    ClusterName, Lane, Wake, counted,
     ids::TurnId,
     ledger::{LaneRow, Lease, Meta, RelayBeat, SweepMemory},
 };
@@ -183,8 +183,8 @@ async fn alarm_about_stuck_notices(
     let notices = world.ledger.notices(cluster).await?;
     if !notices.is_empty() {
         report.alarms.push(format!(
-            "{cluster}: {} interruptions are on record and their nodes cannot be drained: {}",
-            notices.len(),
+            "{cluster}: the nodes of {} cannot be drained: {}",
+            counted(notices.len(), "recorded interruption"),
             row.last_error.as_deref().unwrap_or("no reason is known")
         ));
     }
