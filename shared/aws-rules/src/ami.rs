@@ -40,7 +40,7 @@ pub fn image_id(value: &str) -> Option<&str> {
 const DIGITS_MAX: usize = 32;
 
 /// The images to use, newest first. Of several for the same instance types only the newest that its publisher has not deprecated is kept.
-/// `variants` maps an image of an alias to the instance types it is meant for.
+/// `variants` maps an image of an alias to its instance types.
 pub fn select(
     images: &[Image],
     variants: &BTreeMap<String, Vec<Variant>>,

@@ -25,7 +25,7 @@ pub const RESERVATION_EXCEEDED: &str = "ReservationCapacityExceeded";
 pub const REQUEST_LIMIT_EXCEEDED: &str = "RequestLimitExceeded";
 pub const UNAUTHORIZED: &str = "UnauthorizedOperation";
 /// Error code for a client token whose instance is terminated. EC2 launches nothing under the token any more: the attempt has ended, and
-/// the next one has a token of its own.
+/// the next one has another token.
 pub const TOKEN_SPENT: &str = "IdempotentInstanceTerminated";
 /// Error code of a dry run that would have succeeded.
 pub const DRY_RUN: &str = "DryRunOperation";

@@ -22,7 +22,7 @@ const GIB: i64 = 1 << 30;
 pub enum ExpressionError {
     /// The expression gives no usable value for any instance type.
     #[error(
-        "spec.kubelet.{field}: \"{expression}\" is no expression that gives a number: {problem}"
+        "spec.kubelet.{field}: \"{expression}\" is not an expression that returns a number: {problem}"
     )]
     Invalid {
         field: String,
@@ -161,7 +161,7 @@ impl Expressions {
         pods.ok_or_else(|| {
             expression.failed(
                 info,
-                format!("it gives {number}, expected 0 to {}", i32::MAX),
+                format!("it returns {number}, expected 0 to {}", i32::MAX),
             )
         })
     }
@@ -176,7 +176,7 @@ impl Expressions {
         let expression = expression.map_err(Clone::clone)?;
         let number = expression.number(info, pods, &self.functions)?;
         if number < 0 {
-            let problem = format!("it gives {number}, expected a number from 0");
+            let problem = format!("it returns {number}, expected a number from 0");
             return Err(expression.failed(info, problem));
         }
         Ok(match resource {
@@ -287,9 +287,11 @@ impl Expression {
         match self.program.execute(&scope) {
             Ok(Value::Int(number)) => Ok(number),
             Ok(Value::Float(number)) => whole(number).ok_or_else(|| {
-                self.failed(info, format!("it gives {number}, which is out of range"))
+                self.failed(info, format!("it returns {number}, which is out of range"))
             }),
-            Ok(other) => Err(self.invalid(format!("it gives a value of type {}", other.type_of()))),
+            Ok(other) => {
+                Err(self.invalid(format!("it returns a value of type {}", other.type_of())))
+            }
             Err(error) if is_about_values(&error) => Err(self.failed(info, error.to_string())),
             Err(error) => Err(self.invalid(error.to_string())),
         }

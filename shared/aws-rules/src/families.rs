@@ -32,7 +32,7 @@ pub enum FamilyError {
     #[error("spec.amiFamily \"{0}\" is not known: expected one of {allowed}", allowed = AmiFamily::ALLOWED.join(", "))]
     Unknown(String),
     #[error(
-        "spec.amiFamily is not set, and no alias in spec.amiSelectorTerms says which family the images are of"
+        "spec.amiFamily is not set, and no alias in spec.amiSelectorTerms names the family of the images"
     )]
     Missing,
 }
@@ -76,7 +76,7 @@ impl Family {
         self != Self::Bottlerocket
     }
 
-    /// Whether memory is reserved for as many pods as the interfaces could serve, even where fewer may run.
+    /// Whether memory is reserved for as many pods as the interfaces could serve, even if fewer may run.
     pub(crate) fn reserves_memory_by_interfaces(self) -> bool {
         matches!(self, Self::Al2 | Self::Al2023 | Self::Custom)
     }

@@ -48,7 +48,7 @@ pub use trial::{Trial, trial};
 pub struct LaunchInput<'a> {
     pub cluster: &'a ClusterFacts,
     pub settings: &'a ProviderSettings,
-    /// The NodeClass with its status: launches use what the selectors were resolved to.
+    /// The NodeClass with its status: launches use the resources that its selectors were resolved to.
     pub node_class: &'a EC2NodeClass,
     /// Every type of the claim's NodePool, as resolved through this NodeClass.
     pub instance_types: &'a [InstanceType],
@@ -174,7 +174,7 @@ fn ready(class: &EC2NodeClass) -> Result<(), LaunchRefusal> {
             } else {
                 Err(LaunchRefusal::NodeClassNotReady {
                     message: format!(
-                        "EC2NodeClass {name} has not been judged since it was changed (generation {present}, judged {judged})"
+                        "EC2NodeClass {name} has not been validated since it was changed (generation {present}, last validated {judged})"
                     ),
                 })
             }
@@ -255,7 +255,7 @@ pub fn is_restricted(key: &str) -> bool {
             .is_some_and(of_a_cluster)
 }
 
-/// The allocation strategy. Prioritized strategies apply only where a NodeOverlay changed prices: EC2 itself knows the real ones
+/// The allocation strategy. Prioritized strategies apply only if a NodeOverlay changed prices: EC2 itself knows the real ones
 /// (docs/spec/aws.md#create-fleet).
 fn allocation(
     capacity_type: CapacityType,

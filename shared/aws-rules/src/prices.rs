@@ -34,7 +34,7 @@ const STALE_AFTER: SignedDuration = SignedDuration::from_hours(36);
 pub struct Prices {
     pub region: String,
     pub on_demand: OnDemandPrices,
-    /// `None` until spot prices are first read: on-demand prices stand in.
+    /// `None` until spot prices are first read: on-demand prices are used instead.
     pub spot: Option<SpotPrices>,
     on_demand_read: Reading,
     spot_read: Reading,
@@ -113,7 +113,7 @@ impl Prices {
         let what = [
             (
                 "on-demand prices",
-                "those shipped with Whittle",
+                "prices shipped with Whittle",
                 &self.on_demand_read,
             ),
             ("spot prices", "on-demand prices", &self.spot_read),
@@ -129,10 +129,10 @@ impl Prices {
             let region = &self.region;
             match reading.succeeded_at {
                 None => Some(format!(
-                    "{name} of {region} are unknown, {stand_in} stand in: {problem}"
+                    "{name} of {region} are unknown, {stand_in} are used instead: {problem}"
                 )),
                 Some(at) if now.duration_since(at) > STALE_AFTER => {
-                    Some(format!("{name} of {region} are of {at}: {problem}"))
+                    Some(format!("{name} of {region} date from {at}: {problem}"))
                 }
                 Some(_) => None,
             }

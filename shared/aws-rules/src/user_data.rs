@@ -1,6 +1,6 @@
 //! User data with which an instance joins the cluster as the node its claim describes (docs/spec/aws.md#user-data).
 //!
-//! The user's own user data comes first and ours last: where both set the same thing, ours wins.
+//! The user's own user data comes first and Whittle's last: if both set a value, Whittle's applies.
 
 mod al2;
 mod al2023;

@@ -96,7 +96,7 @@ impl Account {
         }
     }
 
-    /// Checks that a parameter contains credentials that can be parsed; the error says what is wrong with it.
+    /// Checks that a parameter contains credentials that can be parsed; the error names the problem.
     pub async fn holds_credentials(
         &self,
         cluster: &ClusterName,
@@ -178,8 +178,7 @@ impl Account {
         Err(invalid(
             cluster,
             format!(
-                "credentials is {parameter}: expected {prefix}/{cluster} or a parameter below it; store them there, and name that \
-                 in the entry"
+                "credentials is {parameter}: expected {prefix}/{cluster} or a parameter below it; store them there, and name that parameter in the entry"
             ),
         ))
     }

@@ -61,7 +61,7 @@ pub(crate) fn cloud_error(action: &str, code: String, message: String) -> CloudE
     match error_class(&code) {
         ErrorClass::Capacity => CloudError::NoCapacity { code, message },
         ErrorClass::NotFound => CloudError::NotFound {
-            what: format!("{action} answered {code}: {message}; what it names"),
+            what: format!("{action} answered {code}: {message}; the resource"),
         },
         ErrorClass::Throttled => CloudError::Throttled { action, code },
         ErrorClass::Denied => CloudError::Denied {

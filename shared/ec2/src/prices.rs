@@ -25,7 +25,7 @@ const PRICE_PAGES_MAX: usize = 100;
 const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 /// Time limit for reading prices: the housekeeper has more to do in its minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(25);
-/// Time limit for fetching published prices: a launch does not wait long for them, because others stand in.
+/// Time limit for fetching published prices: a launch does not wait long for them, because other prices are used instead.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Interval between fetches of published prices. The housekeeper reads prices every twelve hours; a warm function notices within one hour.
 const FETCH_INTERVAL: SignedDuration = SignedDuration::from_hours(1);

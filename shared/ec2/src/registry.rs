@@ -80,7 +80,7 @@ impl Account {
         let text = parameter.and_then(|parameter| parameter.value);
         if body(&name, &text.unwrap_or_default()).as_ref() != Ok(from) {
             return Err(changed(
-                "it was changed meanwhile, and nothing was written: try again",
+                "it was changed at the same time, and nothing was written: try again",
             ));
         }
         let put = self.ssm.put_parameter().name(&name).overwrite(true);
@@ -89,7 +89,7 @@ impl Account {
         match done.version == version + 1 {
             true => Ok(()),
             false => Err(changed(
-                "somebody else wrote it at the same time, and that change is lost: compare the parameter's history (aws ssm \
+                "another writer changed it at the same time, and that change is lost: compare the parameter's history (aws ssm \
                  get-parameter-history)",
             )),
         }

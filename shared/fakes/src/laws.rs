@@ -32,7 +32,7 @@ use ports::{
 pub use bounds::lose_race_with_thousand_launches;
 pub use released::one_of_each;
 
-/// Runs all laws, each with a cluster of its own whose name begins with `prefix`.
+/// Runs all laws, each with a separate cluster whose name begins with `prefix`.
 pub async fn ledger_laws(ledger: &dyn Ledger, prefix: &str) {
     let cluster = |law: &str| ClusterName(format!("{prefix}{law}"));
     lanes::l1_live_lease_excludes_other_turns_and_requests_another(ledger, &cluster("l1")).await;

@@ -32,7 +32,7 @@ use ports::{
 
 use crate::{account::zone_id, sim::Sim};
 
-/// Settings of a cluster without settings of its own.
+/// Settings of a cluster that has none in its registry entry.
 pub fn settings() -> Settings {
     Settings {
         preference_policy: PreferencePolicy::Respect,

@@ -79,7 +79,7 @@ pub struct AccountRows {
 /// The rows of one cluster.
 #[derive(Clone, Default, PartialEq)]
 pub struct ClusterRows {
-    /// Without pauses and requests, which have fields of their own.
+    /// Without pauses and requests, which are separate fields.
     pub meta: Option<Meta>,
     pub pauses: Vec<Pause>,
     pub requests: Vec<Request>,

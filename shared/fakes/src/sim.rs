@@ -151,7 +151,7 @@ impl Sim {
         }
     }
 
-    /// Adds a registered, active cluster with an API server of its own. Instances join the cluster named by their tag.
+    /// Adds a registered, active cluster with its own API server. Instances join the cluster named by their tag.
     pub fn add_cluster(&self, cluster: &str) {
         self.with(|world| {
             let mut api = ApiServer::of(uid_of(cluster));

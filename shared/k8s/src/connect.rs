@@ -40,15 +40,15 @@ pub enum ConnectError {
         "the certificate authority of {endpoint} is not usable: expected PEM certificates in base64"
     )]
     CertificateAuthority { endpoint: String },
-    #[error(
-        "cannot read the kubeconfig: name one by --kubeconfig, or by the environment variable KUBECONFIG"
-    )]
+    #[error("cannot read the kubeconfig: set --kubeconfig or the environment variable KUBECONFIG")]
     Kubeconfig(#[source] Box<KubeconfigError>),
     #[error(
-        "the kubeconfig has no current context: name one by --context, or select one by `kubectl config use-context`"
+        "the kubeconfig has no current context: set --context, or run `kubectl config use-context`"
     )]
     NoCurrentContext,
-    #[error("context \"{context}\" cannot be used: look at `kubectl config get-contexts`")]
+    #[error(
+        "context \"{context}\" cannot be used: `kubectl config get-contexts` lists the contexts"
+    )]
     Context {
         context: String,
         #[source]

@@ -10,7 +10,7 @@ const WEBHOOK_FAILED: &str = "failed calling webhook";
 /// Parts of the message about a webhook that denied a request. The webhook chooses the code.
 const WEBHOOK_DENIED: [&str; 2] = ["admission webhook ", " denied the request"];
 
-/// Classifies an error of `action` on `what` by what the caller can do about it.
+/// Classifies an error of `action` on `what` by the caller's options.
 pub(crate) fn classify(error: Error, action: &str, what: &str) -> ClusterError {
     let what = what.to_owned();
     let action = action.to_owned();

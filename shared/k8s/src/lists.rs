@@ -227,7 +227,7 @@ impl<'a> Pages<'a> {
             });
         }
         let Some(metadata) = page_metadata(&page) else {
-            // The decoder reports what is wrong with the page.
+            // The decoder reports the problem of the page.
             return Ok(Some(page));
         };
         self.version = metadata.resource_version;
@@ -287,11 +287,11 @@ fn read<T: Resource, C>(
         let (name, cause) = (&item.name, &item.source);
         match partial_object(&item) {
             PartialObject::Object(object) => {
-                tracing::warn!(kind = T::KIND, name, %cause, "read in part, and left as it is");
+                tracing::warn!(kind = T::KIND, name, %cause, "object decoded in part; it is planned for, but never changed");
                 take(items, object);
             }
             PartialObject::Skip => {
-                tracing::warn!(kind = T::KIND, name, %cause, "object not decoded; skipped")
+                tracing::warn!(kind = T::KIND, name, %cause, "object cannot be decoded; skipped")
             }
             PartialObject::Fail => {
                 return Err(serde_json::Error::custom(format!("{item}: {cause}")));

@@ -15,7 +15,7 @@ pub(crate) enum PartialObject<T> {
     Fail,
 }
 
-/// Decodes what can be decoded of an object in a list.
+/// Decodes the readable part of an object in a list.
 pub(crate) fn partial_object<T: Resource>(item: &UnreadableItem) -> PartialObject<T> {
     let overrides: &[(&str, &str, Value)] = match T::KIND {
         "Pod" => &[],

@@ -25,7 +25,7 @@ use crate::{
 /// Upper bound on the wait for a complete response, so that a server that responds byte by byte does not block a turn. A page of
 /// 500 pods takes about a second on a busy server.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(25);
-/// Concurrent requests: API servers queue what one client sends beyond a few, and finally reject it.
+/// Concurrent requests: API servers queue further requests of one client, and finally reject them.
 const CONCURRENT_REQUESTS: usize = 12;
 /// Retries of a read that the server asked to repeat later, and the longest wait before each; a list of many pages is not lost
 /// for it.
@@ -288,7 +288,7 @@ impl Transport {
                 answer => return answer,
             }
         }
-        Err(invalid("it was never sent".to_owned()))
+        Err(invalid("the request was not sent".to_owned()))
     }
 
     async fn send_once(
@@ -312,14 +312,14 @@ impl Transport {
         .await;
         let answer = answer.map_err(|_| {
             unavailable(format!(
-                "its answer is not complete after {} s",
+                "the answer was not complete after {} s",
                 RESPONSE_TIMEOUT.as_secs()
             ))
         })?;
         let answer = answer.map_err(|error| match error {
             ResponseError::Refused(error) => classify(error, action, what),
             ResponseError::TooLarge(max_bytes) => {
-                unavailable(format!("its answer is larger than {} MiB", max_bytes >> 20))
+                unavailable(format!("the answer is larger than {} MiB", max_bytes >> 20))
             }
         })?;
         self.count(answer.len());
@@ -345,7 +345,7 @@ impl Transport {
         let opened = timeout(RESPONSE_TIMEOUT, bounds::lines(&self.client, request)).await;
         let opened = opened.map_err(|_| ClusterError::Unavailable {
             action: action.to_owned(),
-            message: format!("it does not begin within {} s", RESPONSE_TIMEOUT.as_secs()),
+            message: format!("no answer began within {} s", RESPONSE_TIMEOUT.as_secs()),
         })?;
         opened.map_err(|error| classify(error, action, what))
     }

@@ -62,10 +62,10 @@ const CONFIRMATION_MAX_AGE: Duration = Duration::from_mins(10);
 #[derive(Debug, Error)]
 enum RelistReason {
     /// The server has compacted the events since, or an event cannot be decoded.
-    #[error("what came since is lost: {0}")]
+    #[error("events since the last list are lost: {0}")]
     Lost(String),
     /// The current version was not reached within [`CATCH_UP_MAX`] or [`RESUMED_MAX`] watches.
-    #[error("watches do not lead far enough in time")]
+    #[error("watches did not reach the current version in time")]
     TooSlow,
 }
 
@@ -104,7 +104,7 @@ impl<K: ObjectMap> WatchCache<K> {
                     return Ok(objects);
                 }
                 Err(relist_reason) => {
-                    tracing::info!(kind = T::PLURAL, %relist_reason, "watch cache dropped; listing again");
+                    tracing::info!(kind = T::PLURAL, %relist_reason, "watch cache dropped; listing objects again");
                     if matches!(relist_reason, RelistReason::TooSlow) {
                         self.too_slow.fetch_add(1, Ordering::Relaxed);
                     }

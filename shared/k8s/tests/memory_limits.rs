@@ -22,7 +22,7 @@ const OBJECT: usize = 4 * MIB;
 const PAGE: usize = 64 * MIB;
 /// Upper bound on all pages of one list of nodes.
 const LIST: usize = 256 * MIB;
-/// Upper bound on the keys of one list of nodes, times the bytes of each: a string of its own, and its place in a map.
+/// Upper bound on the keys of one list of nodes, times the bytes of each: a string, and its place in a map.
 const KEYS: usize = 4_000_000 * 100;
 /// A growing buffer doubles, and exists beside the one that it replaces.
 const GROWTH: usize = 3;

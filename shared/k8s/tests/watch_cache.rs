@@ -239,7 +239,7 @@ async fn cache_survives_new_credentials() {
     assert_eq!(renewed.remembered().await, 0);
 }
 
-/// RBAC of the chart: `watch` is a verb of its own, and a role without it makes each turn list all objects.
+/// RBAC of the chart: `watch` is a separate verb, and a role without it makes each turn list all objects.
 #[tokio::test]
 async fn chart_allows_planning_functions_to_watch_large_kinds() {
     let functions = ["provisioner", "lifecycle", "disruption", "terminator"];

@@ -122,7 +122,7 @@ impl<'de> Deserializer<'de> for &mut Source<'_> {
         deserialize_i64 visit_i64 i64;
     }
 
-    /// Called only for JSON values, which name no type of their own.
+    /// Called only for JSON values, which do not name a type.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GenerationError> {
         let expected = DisplayExpected(&visitor as &dyn Expected).to_string();
         if !expected.contains("any valid JSON value") {

@@ -52,7 +52,7 @@ pub(crate) async fn commands(
 /// turns neither advance it nor disrupt its nodes.
 pub(crate) fn command_of(row: &Row) -> Command {
     complete_command(row).unwrap_or_else(|error| {
-        tracing::warn!(%error, "command not decoded; its nodes are not disrupted");
+        tracing::warn!(%error, "disruption command cannot be decoded; its nodes are not disrupted");
         let outline = row.json::<CommandOutline>("body");
         let outline = outline.unwrap_or_else(|_| CommandOutline::of_key(row));
         Command {

@@ -26,7 +26,7 @@ use crate::{
     table::{Key, Write},
 };
 
-/// Retention of plans: turns that lost a race read them back, and people look at them for a few days.
+/// Retention of plans: turns that lost a race read them back, and people inspect them for a few days.
 const PLAN_RETENTION: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Size of a plan's chunk. A DynamoDB item holds at most 400 KB, keys and attributes included.
 const CHUNK_BYTES: usize = 350_000;
@@ -132,7 +132,7 @@ pub(crate) async fn commit(
         Ok(Committed::Raced { .. } | Committed::Overtaken { .. } | Committed::NotActive) => {
             // The next turn that reads these rows deletes them as well.
             if let Err(error) = staged.discard(table).await {
-                tracing::warn!(%cluster, %error, "staged rows of an uncommitted plan not deleted");
+                tracing::warn!(%cluster, %error, "staged rows of an uncommitted plan cannot be deleted");
             }
         }
     }
@@ -437,7 +437,9 @@ async fn record_part(
         table.pause(tries).await;
     }
     Err(LedgerError::Throttled {
-        action: format!("record unfenced acts of {cluster}: others were faster {TRIES} times"),
+        action: format!(
+            "record unfenced acts of {cluster}: other writers were faster {TRIES} times"
+        ),
     })
 }
 
@@ -476,7 +478,7 @@ pub(crate) async fn roll_back(
     }
     Err(LedgerError::Throttled {
         action: format!(
-            "roll back command {} of {cluster}: others were faster {TRIES} times",
+            "roll back command {} of {cluster}: other writers were faster {TRIES} times",
             command.id
         ),
     })

@@ -112,7 +112,7 @@ pub(crate) async fn end(
     Err(contended(&key))
 }
 
-/// Update expression that ends a turn: what every turn writes and removes, plus the given clauses.
+/// Update expression that ends a turn: the attributes that every turn writes and removes, plus the given clauses.
 macro_rules! end_turn_expression {
     ($set:literal, $removed:literal) => {
         concat!(
@@ -218,7 +218,7 @@ fn due(key: &Key, when: Timestamp) -> Write {
         .value("due", when)
 }
 
-/// Makes lanes due within a transaction, where a refused condition would undo everything else: lanes that are not due earlier are
+/// Makes lanes due within a transaction, in which a refused condition would undo everything else: lanes that are not due earlier are
 /// written, and of the others only the due time that was read is checked (docs/protocol.md#l4).
 pub(crate) async fn due_in_transaction(
     table: &Store,

@@ -29,7 +29,7 @@ pub(crate) async fn own(
         Ok(Some(intent)) => intent,
         // An intent that cannot be read is not a launch of this version: another member of its call gets the instance.
         Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
-            tracing::warn!(%cluster, %error, "intent cannot own an instance");
+            tracing::warn!(%cluster, %error, "launch intent cannot be read; another NodeClaim of the call gets the instance");
             return Ok(Moved::No);
         }
         Ok(None) => return Ok(Moved::No),

@@ -51,7 +51,7 @@ pub(crate) fn of_row(row: &Row) -> Result<Vec<Pause>, LedgerError> {
 
 pub(crate) const LIST: &str = "pauses";
 
-/// The time until which the whole cluster is paused. Stored in attributes of their own, for the condition of commits.
+/// The time until which the whole cluster is paused. Stored in separate attributes, for the condition of commits.
 pub(crate) fn held_until(row: &Row, level: PauseLevel) -> Option<Timestamp> {
     row.time(match level {
         PauseLevel::Voluntary => "pausedAny",

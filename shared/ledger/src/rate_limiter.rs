@@ -98,7 +98,7 @@ impl RateLimiter {
                 Ok(draw) => draw,
                 // The budget only avoids throttling; EC2 itself enforces its limits.
                 Err(error) => {
-                    tracing::warn!(?api, %error, "the budget of EC2 calls cannot be read");
+                    tracing::warn!(?api, %error, "budget of EC2 calls cannot be read; the call is made without it");
                     return Ok(());
                 }
             };
@@ -132,7 +132,7 @@ impl Budget for RateLimiter {
             *drawn.lock().await = DrawnCalls::default();
         }
         if let Err(error) = self.ledger.throttled(api, self.clock.now()).await {
-            tracing::warn!(?api, %error, "the budget of EC2 calls cannot be slowed down");
+            tracing::warn!(?api, %error, "budget of EC2 calls cannot be reduced after throttling");
         }
     }
 }

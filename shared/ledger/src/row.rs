@@ -257,7 +257,7 @@ pub(crate) fn readable<'r, T>(
     rows.into_iter().filter_map(move |row| match read(row) {
         Ok(value) => Some(value),
         Err(error) => {
-            tracing::warn!(%error, "ledger row not decoded; skipped");
+            tracing::warn!(%error, "ledger row cannot be decoded; skipped");
             None
         }
     })

@@ -87,7 +87,7 @@ impl Staged {
     }
 }
 
-/// Turns staged intents of committed plans into rows of their own; any turn may continue what another began. An intent that was
+/// Turns staged intents of committed plans into separate rows; any turn may continue the work of another. An intent that was
 /// launched in between does not start again: its staged row and its own row change in one transaction.
 pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<(), LedgerError> {
     let partition = key::partition(cluster);
@@ -99,7 +99,7 @@ pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<
         let (plan, generation, intents) = match staged(row) {
             Ok(staged) => staged,
             Err(error) => {
-                tracing::warn!(%cluster, %error, "staged row skipped");
+                tracing::warn!(%cluster, %error, "staged row cannot be decoded; skipped");
                 continue;
             }
         };
@@ -109,7 +109,7 @@ pub(crate) async fn materialize(table: &Store, cluster: &ClusterName) -> Result<
                 let outcome = match plan_outcome(table, cluster, generation, &plan).await {
                     Ok(outcome) => outcome,
                     Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
-                        tracing::warn!(%cluster, %error, "outcome of a staged plan unknown");
+                        tracing::warn!(%cluster, %error, "commit of a staged plan cannot be read; its rows are kept");
                         PlanOutcome::Open
                     }
                     Err(error) => return Err(error),

@@ -265,7 +265,7 @@ fn unprocessed_error(action: &str, first: Option<&Key>, unprocessed: usize) -> L
     let first = first.map_or_else(String::new, |key| format!("{} / {}", key.pk, key.sk));
     LedgerError::Throttled {
         action: format!(
-            "{action} rows together with {first}: {unprocessed} were unprocessed out {UNPROCESSED_TRIES} times"
+            "{action} rows together with {first}: {unprocessed} were left unprocessed {UNPROCESSED_TRIES} times"
         ),
     }
 }
@@ -285,7 +285,9 @@ fn ledger_error(action: &str, key: &Key, error: TableError) -> LedgerError {
     match error {
         TableError::Throttled => LedgerError::Throttled { action },
         TableError::Conflict => LedgerError::Throttled {
-            action: format!("{action}: transactions of others held it up {REQUEST_TRIES} times"),
+            action: format!(
+                "{action}: other transactions on the row delayed it {REQUEST_TRIES} times"
+            ),
         },
         TableError::Denied(message) => LedgerError::Denied { action, message },
         TableError::Invalid(message) => LedgerError::Invalid { action, message },

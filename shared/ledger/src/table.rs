@@ -153,14 +153,14 @@ pub struct Batch {
     pub unprocessed: Vec<Key>,
 }
 
-/// Error of a request, by what the caller can do about it.
+/// Error of a request, by the caller's options.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
     #[error("throttled")]
     Throttled,
     /// A transaction in progress holds one of the rows: `TransactionConflictException` for a plain write, `TransactionConflict`
     /// for a transaction.
-    #[error("a transaction on the row is under way")]
+    #[error("another transaction on the row is in progress")]
     Conflict,
     #[error("{0}")]
     Denied(String),

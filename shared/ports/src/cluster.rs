@@ -278,7 +278,7 @@ pub enum ClusterError {
     #[error("{what} does not exist")]
     NotFound { what: String },
     /// The caller reads the object again.
-    #[error("{what} has changed meanwhile")]
+    #[error("{what} was changed by another client at the same time")]
     Conflict { what: String },
     /// The caller retries later: a PodDisruptionBudget or admission refuses for now.
     #[error("{what} refused for now: {message}")]
@@ -291,7 +291,7 @@ pub enum ClusterError {
     },
     /// Credentials are wrong, expired or lack a permission.
     #[error(
-        "the API server denied {action}: {message}; see that the credentials of the cluster's registry entry are valid and have the rights of the chart's role"
+        "the API server denied {action}: {message}; check that the credentials of the cluster's registry entry are valid and have the permissions of the chart's role"
     )]
     Denied { action: String, message: String },
     /// The API server rejects the object; retrying cannot help.

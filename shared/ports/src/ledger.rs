@@ -87,8 +87,7 @@ pub enum LedgerError {
     Unavailable { action: String, message: String },
     /// The row is not touched: functions of the newer version handle it.
     #[error(
-        "row {pk} / {sk} was written by a newer version of the functions (schema {schema}, supported is {known}), and is not touched: \
-         deploy that version again if it is no longer deployed"
+        "row {pk} / {sk} was written by a newer version of the functions (schema {schema}, supported is {known}), and is not changed: deploy that version again if it is no longer deployed"
     )]
     Newer {
         pk: String,

@@ -16,7 +16,7 @@ pub trait ObjectStore: Send + Sync {
 pub enum ObjectStoreError {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("{name} takes {size} bytes, and there is room for {most}")]
+    #[error("{name} has {size} bytes: expected at most {most}")]
     TooLarge {
         name: String,
         size: usize,

@@ -15,6 +15,6 @@ pub use crate::limits::sqs::DELAY_MAX;
 
 #[derive(Debug, Error)]
 pub enum QueueError {
-    #[error("the queue for {lane} did not take the wake: {message}")]
+    #[error("the queue for {lane} did not accept the wake: {message}")]
     Unavailable { lane: model::Lane, message: String },
 }

@@ -40,13 +40,12 @@ impl TerminationRefusal {
                 "termination protection is on: turn off the instance's attribute disableApiTermination"
             }
             "IncorrectInstanceState" => {
-                "its state does not allow it: see the instance's state and its pending modifications in EC2"
+                "the instance's state does not allow it: check the state and pending modifications of the instance in EC2"
             }
             "UnauthorizedOperation" | "AccessDenied" | "AccessDeniedException" => {
-                "instances are ended only if their tag eks:eks-cluster-name is this cluster's name: see its tags, service control \
-                 policies and permission boundaries"
+                "instances are terminated only if their tag eks:eks-cluster-name is this cluster's name: check the instance's tags, service control policies and permissions boundaries"
             }
-            _ => "remove what EC2 names, or end the instance by hand",
+            _ => "remove the obstacle that EC2 names, or terminate the instance by hand",
         }
     }
 }
@@ -128,6 +127,6 @@ where
 fn unasked() -> CloudError {
     CloudError::Unknown {
         action: "TerminateInstances".to_owned(),
-        message: format!("not called: EC2 refused too many instances for {CALLS_MAX} calls"),
+        message: format!("not requested: EC2 refused too many instances for {CALLS_MAX} calls"),
     }
 }

@@ -37,7 +37,7 @@ struct AcceleratedTime {
 #[derive(Debug)]
 pub struct RealTimeGuard(Option<Arc<Mutex<AcceleratedTime>>>);
 
-/// Longest sleep of an accelerated clock: the speed may change meanwhile, so sleepers compute the remaining time again.
+/// Longest sleep of an accelerated clock: the speed may change in the meantime, so sleepers compute the remaining time again.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 impl WorldClock {

@@ -26,7 +26,11 @@ where
     for message in messages(event) {
         let id = message.id.clone();
         if let Err(error) = handle(message).await {
-            tracing::error!(message_id = id, error, "message kept in queue");
+            tracing::error!(
+                message_id = id,
+                error,
+                "message not handled; SQS delivers it again"
+            );
             kept.push(id);
         }
     }

@@ -54,7 +54,7 @@ async fn take_turn(
     let wake = match wake_of(lane, body) {
         Ok(wake) => wake,
         Err(error) => {
-            tracing::error!(error, "wake not decoded; message dropped");
+            tracing::error!(error, "wake cannot be decoded; message dropped");
             return Ok(());
         }
     };
@@ -69,8 +69,8 @@ async fn take_turn(
 
 /// Parses the wake in a message of a lane's queue.
 fn wake_of(lane: Lane, body: &str) -> Result<Wake, String> {
-    let wake: Wake =
-        serde_json::from_str(body).map_err(|error| format!("the message is no wake: {error}"))?;
+    let wake: Wake = serde_json::from_str(body)
+        .map_err(|error| format!("the message is not a wake: {error}"))?;
     if wake.lane == lane {
         return Ok(wake);
     }

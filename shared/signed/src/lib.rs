@@ -1,4 +1,4 @@
-//! AWS services of which a single call is used and whose SDKs would be crates of their own: requests are signed and sent here, with the
+//! AWS services of which a single call is used and whose SDKs would be separate crates: requests are signed and sent here, with the
 //! HTTP client and credentials of the other SDKs; the stack's bucket, which needs two such calls; and descriptions of SDK errors.
 //!
 //! The crate must never depend on the SDK of a service: the relay uses this crate, too.

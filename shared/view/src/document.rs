@@ -13,7 +13,7 @@ use crate::shape::Own;
 pub const FORMAT: u32 = 2;
 /// Upper bound on bytes of a stored full state: 50,000 pods are some 3 MiB, and Kubernetes supports three times as many.
 pub const FULL_BYTES_MAX: usize = 32 << 20;
-/// Upper bound on bytes of a version with changes: where more has changed, listing is as fast.
+/// Upper bound on bytes of a version with changes: for more changes, listing is as fast.
 pub const CHANGES_BYTES_MAX: usize = 2 << 20;
 /// Upper bound on bytes after decompression: 50,000 pods are 15 MB.
 const DOCUMENT_MAX: u64 = 64 << 20;
@@ -79,9 +79,9 @@ pub enum DocumentError {
     },
     #[error("it is larger than {} MiB", DOCUMENT_MAX >> 20)]
     TooLarge,
-    #[error("it has {found} lines of {promised}")]
+    #[error("it has {found} lines: expected {promised}")]
     Cut { found: usize, promised: usize },
-    #[error("its format is {0}, known here is {FORMAT}")]
+    #[error("its format is {0}: expected {FORMAT}")]
     Format(u32),
 }
 

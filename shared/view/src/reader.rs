@@ -25,19 +25,19 @@ pub enum ViewError {
     },
     #[error("version {version} is missing")]
     Missing { version: u64 },
-    #[error("version {version} is not what its name says: {what}")]
+    #[error("version {version} has the contents of another: {what}")]
     Other { version: u64, what: String },
-    #[error("version {version} does not go on from the one before it")]
+    #[error("version {version} does not follow from the previous one")]
     Gap { version: u64 },
-    #[error("version {version} is not the one that was announced")]
+    #[error("version {version} does not have the announced digest")]
     Digest { version: u64 },
-    #[error("version {version} has {found} pods of {promised}")]
+    #[error("version {version} has {found} pods: expected {promised}")]
     Count {
         version: u64,
         found: usize,
         promised: usize,
     },
-    #[error("version {version} names a shape that it does not have")]
+    #[error("version {version} refers to a pod shape that it does not contain")]
     Shape { version: u64 },
 }
 

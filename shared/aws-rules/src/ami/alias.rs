@@ -7,7 +7,7 @@ use crate::{
     families::{Alias, Family},
 };
 
-/// The class of instance types that an image is meant for.
+/// The class of instance types of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     Any,
@@ -22,7 +22,7 @@ pub enum Variant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AliasParameter {
     pub name: String,
-    /// The variants that the parameter's image is meant for.
+    /// The variants of the parameter's image.
     pub variants: Vec<Variant>,
 }
 

@@ -15,7 +15,7 @@ use crate::{ProviderSettings, families::Family, launch::block_devices, resource}
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
-/// Pods of a node where nothing else limits them: the kubelet's own default.
+/// Upper bound on the pods of a node without another limit: the kubelet's default.
 const PODS_DEFAULT: i64 = 110;
 /// Size of the root volume where neither the NodeClass nor the image specifies one.
 const EPHEMERAL_STORAGE_DEFAULT: i64 = 20 * GIB;

@@ -88,7 +88,7 @@ impl Row {
     fn gpu(&self, at: u32, sharing: Sharing) -> Device {
         let text = |text: &str| Attribute::Text(text.to_owned());
         let unknown = |name: &str| Attribute::Unknown(name.to_owned());
-        // A GPU whose root is unknown gets a root of its own, so that no two GPUs count as neighbours.
+        // A GPU whose root is unknown gets a separate root, so that no two GPUs count as neighbours.
         let root = at / self.gpus_per_root.unwrap_or(1).max(1);
         let own = [
             ("productName", text(self.product)),

@@ -17,7 +17,7 @@ pub struct RegionCatalog {
     pub zones: BTreeMap<String, BTreeSet<String>>,
     /// Instance type → price of an on-demand instance.
     pub on_demand: BTreeMap<String, NanosPerHour>,
-    /// Instance type → zone → price of a spot instance. `None` until it is first read: on-demand prices stand in.
+    /// Instance type → zone → price of a spot instance. `None` until it is first read: on-demand prices are used instead.
     pub spot: Option<BTreeMap<String, BTreeMap<String, NanosPerHour>>>,
 }
 

@@ -84,7 +84,7 @@ pub fn of_node_class(
         .collect()
 }
 
-/// `types` with the attachment limits of nodes with one volume, where the catalog file does not contain limits.
+/// `types` with the attachment limits of nodes with one volume, if the catalog file does not contain limits.
 pub fn with_attach_limits(mut types: Vec<InstanceType>) -> Vec<InstanceType> {
     for known in &mut types {
         let limit = attachments::limit(&info(known), 1, 1);

@@ -24,18 +24,18 @@ const SHOWN_CHARS_MAX: usize = 40;
 /// A message that cannot be interpreted and needs an operator's attention.
 #[derive(Debug, Error)]
 pub enum Unreadable {
-    #[error("the message has {bytes} bytes, which no event has: expected at most {BODY_MAX}")]
+    #[error("the message has {bytes} bytes: expected an event of at most {BODY_MAX}")]
     TooLong { bytes: usize },
-    #[error("the message is no EventBridge event")]
+    #[error("the message is not an EventBridge event")]
     NotAnEvent(#[source] serde_json::Error),
     #[error(
-        "the event ends a Capacity Block and calls it \"{value}\": expected an id such as cr-0123456789abcdef0"
+        "the event names the Capacity Block \"{value}\": expected an id such as cr-0123456789abcdef0"
     )]
     NotABlock { value: String },
-    #[error("the event ends an instance ({kind}) and does not say which")]
+    #[error("the event ({kind}) names no instance")]
     NoInstance { kind: &'static str },
     #[error(
-        "the event ends an instance ({kind}) and calls it \"{value}\": expected an id such as i-0123456789abcdef0, or its ARN"
+        "the event ({kind}) names the instance \"{value}\": expected an id such as i-0123456789abcdef0, or its ARN"
     )]
     NotAnInstance { kind: &'static str, value: String },
 }

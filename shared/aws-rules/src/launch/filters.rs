@@ -265,7 +265,7 @@ fn check_min_values(
         if values.len() < usize::try_from(least).unwrap_or(usize::MAX) {
             return Err(LaunchRefusal::InsufficientCapacity {
                 message: format!(
-                    "requirement {key} wants minValues {least}, and the {} cheapest instance types have {}",
+                    "requirement {key} has minValues {least}, but the {} cheapest instance types have only {}",
                     candidates.len(),
                     values.len()
                 ),

@@ -266,7 +266,7 @@ pub fn refusal(failures: &[OfferingFailure]) -> LaunchRefusal {
     let is_capacity = |code: &str| errors::is_capacity(code) || code == errors::SERVICE_LINKED_ROLE;
     if failures.iter().all(|failure| is_capacity(&failure.code)) {
         let message = if text.is_empty() {
-            "EC2 launched fewer instances than asked for and named no failure".to_owned()
+            "EC2 launched fewer instances than requested and reported no error".to_owned()
         } else {
             text
         };

@@ -274,7 +274,7 @@ fn template(
         return Err(LaunchRefusal::Create {
             reason: "UserDataSizeLimitExceeded",
             message: format!(
-                "the user data has {} bytes with what the node needs to join, and EC2 takes {USER_DATA_MAX}: shorten spec.userData",
+                "the user data, with the part that joins the node to the cluster, has {} bytes: expected at most {USER_DATA_MAX}; shorten spec.userData",
                 user_data.len()
             ),
         });
@@ -326,7 +326,7 @@ fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRef
         Some(false) if is_asked_for => Err(LaunchRefusal::Create {
             reason: "NitroEnclavesDisabled",
             message: format!(
-                "pods ask for {} and spec.enclaveOptions.enabled of the EC2NodeClass is false: set it to true, or leave enclaveOptions out",
+                "pods request {}, but spec.enclaveOptions.enabled of the EC2NodeClass is false: set it to true, or leave enclaveOptions out",
                 resource::ENCLAVES
             ),
         }),
@@ -337,7 +337,7 @@ fn enclaves(spec: &EC2NodeClassSpec, claim: Claim<'_>) -> Result<bool, LaunchRef
 /// Prefix of launch template names; the rest of a name is a digest, in decimal.
 pub const TEMPLATE_PREFIX: &str = "karpenter.k8s.aws/";
 
-/// The name of a template: a digest of its content. Spot templates differ from others in what they tag, so the capacity type is part of the
+/// The name of a template: a digest of its content. Spot templates tag other resources than the rest, so the capacity type is part of the
 /// digest.
 fn name(template: &LaunchTemplate, capacity_type: &str) -> String {
     let mut digest = Sha256::new();

@@ -65,7 +65,9 @@ pub enum DriftUnknown {
     NoSecurityGroups(String),
     #[error("the status of EC2NodeClass {0} has no subnets")]
     NoSubnets(String),
-    #[error("EC2 was not asked for the instance of NodeClaim {0}, or does not show it in full")]
+    #[error(
+        "the instance of NodeClaim {0} was not read from EC2, or its description is incomplete"
+    )]
     NoInstance(String),
 }
 
@@ -153,7 +155,7 @@ pub fn drift_of_instance(
     Ok(found.map(|found| found.to_string()))
 }
 
-/// Whether the static hashes differ. Only hashes of the same version are compared, and only where both sides have one.
+/// Whether the static hashes differ. Only hashes of the same version are compared, and only if both sides have one.
 fn is_static_drift(class: &EC2NodeClass, claim: &NodeClaim) -> bool {
     let of_class = |key: &str| class.metadata.annotations.get(key);
     let of_claim = |key: &str| claim.annotations.get(key);

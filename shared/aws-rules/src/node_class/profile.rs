@@ -235,8 +235,8 @@ pub fn profile_tags(class: &EC2NodeClass, cluster: &str, region: &str) -> BTreeM
     tags
 }
 
-/// The name of a profile. Derived from the profile's inputs, so that a later search finds what an earlier one made. `tries` counts attempts
-/// that failed because the role did not exist; each gets another name.
+/// The name of a profile. Derived from the profile's inputs, so that a later search finds the profile of an earlier one. `tries`
+/// counts attempts that failed because the role did not exist; each gets another name.
 fn profile_name(cluster: &str, region: &str, uid: &str, role: &str, tries: u32) -> String {
     let mut text = format!("{region}/{uid}/{role}");
     if tries > 0 {

@@ -2,7 +2,7 @@
 
 use super::{OnDemandPrices, price};
 
-/// Region and its table. The first stands in for Regions without one.
+/// Region and its table. The first is used for Regions without one.
 const TABLES: [(&str, &str); 1] = [(
     "us-east-1",
     include_str!("../../data/on-demand-prices/us-east-1.tsv"),

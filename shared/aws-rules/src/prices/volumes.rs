@@ -6,7 +6,7 @@ use model::{NanosPerHour, launch::BlockDevice};
 use super::price;
 use crate::{families::Family, launch::block_devices};
 
-/// Region and its table. The first stands in for Regions without one.
+/// Region and its table. The first is used for Regions without one.
 const TABLES: [(&str, &str); 1] = [(
     "us-east-1",
     include_str!("../../data/volume-prices/us-east-1.tsv"),
@@ -18,8 +18,8 @@ const HOURS_OF_MONTH: i64 = 30 * 24;
 /// Volume type that EC2 chooses for a volume without one.
 const DEFAULT_TYPE: &str = "gp2";
 
-/// Price of the volumes that an EC2NodeClass gives each node in a Region; prices of us-east-1 for Regions without bundled prices. A volume of unknown
-/// size or type counts nothing, such as one whose size only its snapshot or image specifies.
+/// Price of the volumes that an EC2NodeClass gives each node in a Region; prices of us-east-1 for Regions without bundled prices. A
+/// volume of unknown size or type counts nothing, such as one whose size only its snapshot or image specifies.
 pub fn volume_price(region: &str, spec: &EC2NodeClassSpec) -> NanosPerHour {
     let devices = Family::of(spec)
         .ok()
@@ -47,7 +47,7 @@ fn price_of(device: &BlockDevice, table: &str) -> Option<NanosPerHour> {
     Some(NanosPerHour(month / HOURS_OF_MONTH))
 }
 
-/// Monthly price of an amount, where tiers have the form `0:0.065,32000:0.0455`: the start of each tier and its price.
+/// Monthly price of an amount; tiers have the form `0:0.065,32000:0.0455`: the start of each tier and its price.
 fn above(tiers: &str, amount: i64) -> i64 {
     let tiers = tiers.split(',').filter_map(|tier| {
         let (from, each) = tier.split_once(':')?;

@@ -61,7 +61,7 @@ fn boundary_between(parts: &[Part]) -> String {
     candidates.find(is_free).unwrap_or_default()
 }
 
-/// Parses an archive into its parts; the error says what is wrong with it.
+/// Parses an archive into its parts; the error names the problem.
 pub fn parse(text: &str) -> Result<Vec<Part>, UserDataError> {
     let text = text.trim_start().replace("\r\n", "\n");
     let (head, body) = text.split_once("\n\n").unwrap_or((&text, ""));

@@ -204,25 +204,25 @@ fn every_mistake_is_reported_with_its_field() {
         a role with a name too long
           ValidationSucceeded=False InvalidSpec: spec.role: "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr" is not allowed: expected a name of at most 64 characters
         a tag key that marks what is a cluster's
-          ValidationSucceeded=False TagValidationFailed: spec.tags: "kubernetes.io/cluster/demo" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark what belongs to the cluster
+          ValidationSucceeded=False TagValidationFailed: spec.tags: "kubernetes.io/cluster/demo" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark the cluster's resources
         a tag key that marks whose a node is
-          ValidationSucceeded=False TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark what belongs to the cluster
+          ValidationSucceeded=False TagValidationFailed: spec.tags: "karpenter.sh/nodepool" is not allowed: expected a key other than karpenter.sh/nodepool, karpenter.sh/nodeclaim, karpenter.k8s.aws/ec2nodeclass, eks:eks-cluster-name and those beginning with kubernetes.io/cluster/: these mark the cluster's resources
         user data over 16 KB
-          ValidationSucceeded=False UserDataSizeLimitExceeded: the user data has 17665 bytes with what the node needs to join, and EC2 takes 16384: shorten spec.userData
+          ValidationSucceeded=False UserDataSizeLimitExceeded: the user data, with the part that joins the node to the cluster, has 17665 bytes: expected at most 16384; shorten spec.userData
         user data that is no TOML
           ValidationSucceeded=False InvalidUserData: spec.userData is not TOML that Bottlerocket can use: key with no value, expected `=`
         user data that is no MIME archive
           ValidationSucceeded=False InvalidUserData: spec.userData is not a MIME archive: its Content-Type names no boundary
         no subnet
-          Event Warning SubnetsNotFound: subnetSelectorTerms select no subnets in this Region: correct the terms, or tag subnets as they say
+          Event Warning SubnetsNotFound: subnetSelectorTerms select no subnets in this Region: correct the terms, or tag the subnets accordingly
           SubnetsReady=False SubnetsNotFound: SubnetSelector did not match any Subnets
         a subnet without free addresses
-          Event Warning InsufficientFreeAddressesInSubnet: subnetSelectorTerms: nothing can be launched in subnets without free addresses: subnet-1 in us-east-1a
+          Event Warning InsufficientFreeAddressesInSubnet: subnetSelectorTerms: no instance can be launched in subnets without free addresses: subnet-1 in us-east-1a
         no security group
-          Event Warning SecurityGroupsNotFound: securityGroupSelectorTerms select no security groups in this Region: correct the terms, or tag security groups as they say
+          Event Warning SecurityGroupsNotFound: securityGroupSelectorTerms select no security groups in this Region: correct the terms, or tag the security groups accordingly
           SecurityGroupsReady=False SecurityGroupsNotFound: SecurityGroupSelector did not match any SecurityGroups
         a parameter or name that no image has
-          Event Warning AMINotFound: amiSelectorTerms select no images in this Region: correct the terms, or tag images as they say
+          Event Warning AMINotFound: amiSelectorTerms select no images in this Region: correct the terms, or tag the images accordingly
           AMIsReady=False AMINotFound: AMISelector did not match any AMIs
         a security group of another VPC
           ValidationSucceeded=False SecurityGroupSubnetVPCMismatch: spec.securityGroupSelectorTerms and spec.subnetSelectorTerms: Security groups and subnets must be in the same VPC: ec2:RunInstances answered InvalidParameter: Security group sg-1 and subnet subnet-a belong to different networks.

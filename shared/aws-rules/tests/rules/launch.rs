@@ -516,5 +516,5 @@ fn min_values_hold_for_the_chosen_types() {
     };
     assert!(with_min_values(2).is_ok());
     let problem = with_min_values(3).unwrap_err().to_string();
-    assert!(problem.contains("wants minValues 3"), "{problem}");
+    assert!(problem.contains("has minValues 3"), "{problem}");
 }

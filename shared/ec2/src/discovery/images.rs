@@ -62,7 +62,7 @@ impl Account {
             let version = cluster.version;
             return Ok(Discovery::Unanswered {
                 message: format!(
-                    "AWS publishes none of the alias's images for Kubernetes {version} here"
+                    "AWS publishes no images of the alias for Kubernetes {version} in this Region"
                 ),
             });
         }
@@ -100,7 +100,7 @@ impl Account {
         let selected = ami::select(&images, &BTreeMap::new(), now);
         if selected.is_empty() && !empty.is_empty() {
             let message = format!(
-                "spec.amiSelectorTerms: no AMI id is in the parameter {}; AMISelector did not match any AMIs",
+                "spec.amiSelectorTerms: parameter {} contains no AMI id; AMISelector did not match any AMIs",
                 empty.join(", ")
             );
             return Ok(Discovery::Nothing { message });

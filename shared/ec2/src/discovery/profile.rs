@@ -130,7 +130,7 @@ impl Account {
         }
     }
 
-    /// Deletes the profiles that were made for this NodeClass. A NodeClass that no profile was made for is released even where IAM cannot
+    /// Deletes the profiles that were made for this NodeClass. A NodeClass that no profile was made for is released even if IAM cannot
     /// be reached; a profile of an earlier `spec.role` is left to the housekeeper's garbage collection.
     pub(super) async fn release_profiles(
         &self,

@@ -6,7 +6,7 @@
     reason = "helpers of tests fail as tests do, by panicking"
 )]
 
-/// Runs the examples of one file as one test: nextest gives each test a process of its own, and each process would start a moto, which
+/// Runs the examples of one file as one test: nextest runs each test in a separate process, and each process would start a moto, which
 /// costs a core for seconds. Names every example that fails.
 macro_rules! on_one_moto {
     ($($example:ident),+ $(,)?) => {

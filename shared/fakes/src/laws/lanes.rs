@@ -205,7 +205,7 @@ pub async fn l2_wakes_requested_during_a_turn_survive_its_end(
     assert_eq!(
         due(ledger, c, lane).await,
         Some(at(10)),
-        "L2, L4: the earliest of its own and those asked for meanwhile"
+        "L2, L4: the earliest of the turn's own due time and those requested in the meantime"
     );
     ledger
         .take_lane(c, lane, &lease("t2", 60), at(11))

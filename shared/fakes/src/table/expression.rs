@@ -229,7 +229,7 @@ pub(super) fn validate(
     Ok(())
 }
 
-/// Tokens of an expression; brackets, commas and operators are tokens of their own.
+/// Tokens of an expression; brackets, commas and operators are separate tokens.
 struct Tokens {
     text: &'static str,
     left: &'static str,

@@ -1,4 +1,4 @@
-//! Plans with few pods, where only those pods' own rules require the topology check.
+//! Plans with few pods, for which only those pods' own rules require the topology check.
 
 use super::*;
 

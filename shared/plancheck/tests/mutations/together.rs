@@ -249,7 +249,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-/// Makes the volume of this claim unprovisioned, with a StorageClass of its own.
+/// Makes the volume of this claim unprovisioned, with a new StorageClass.
 fn made_by<'w>(w: &'w mut World, claim: usize, provisioner: &str) -> &'w mut StorageClass {
     let storage = &mut w.snapshot.storage;
     let claim = &mut storage.claims[claim];

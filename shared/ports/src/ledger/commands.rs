@@ -26,7 +26,7 @@ pub trait CommandLedger: Send + Sync {
         command: &Command,
         replacements: &[NodeClaimName],
     ) -> Result<Moved, LedgerError>;
-    /// Removes a command that is over, so that turns no longer read it. Keeps one that has moved meanwhile.
+    /// Removes a command that is over, so that turns no longer read it. Keeps one whose state has changed in the meantime.
     async fn forget_command(
         &self,
         cluster: &ClusterName,

@@ -21,9 +21,9 @@ pub trait LaneLedger: Send + Sync {
         lease: &Lease,
         now: Timestamp,
     ) -> Result<Taken, LedgerError>;
-    /// Releases the turn's lease and records its outcome (docs/protocol.md#l2). Returns whether another wake was
-    /// requested meanwhile. The due time becomes the earliest of the turn's own and those set while it ran. Has no
-    /// effect if another turn holds the lease.
+    /// Releases the turn's lease and records its outcome (docs/protocol.md#l2). Returns whether another wake was requested in the
+    /// meantime. The due time becomes the earliest of the turn's own and those set while it ran. Has no effect if another turn
+    /// holds the lease.
     async fn end_lane(
         &self,
         cluster: &ClusterName,

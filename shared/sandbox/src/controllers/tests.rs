@@ -9,7 +9,7 @@ use crate::{
     store::{Object, ObjectKey},
 };
 
-/// Simulated cluster under a virtual clock of its own.
+/// Simulated cluster with its own virtual clock.
 struct Simulation {
     world: World,
     now: Timestamp,

@@ -43,7 +43,7 @@ pub(super) fn parse(path: &str) -> Route {
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Route::Other(segments),
     };
-    // A namespace is an object with subresources of its own.
+    // A namespace is an object that has subresources.
     let (namespace, rest) = match rest {
         [] => {
             return Route::Discovery(Discovery::Resources {

@@ -15,7 +15,7 @@ pub(crate) const EVENTS: TableId = TableId::named("events");
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
 
 impl ApiServer {
-    /// Counts a posted event that equals an earlier one, as event recorders of clients do. Events with a name of their own are left to
+    /// Counts a posted event that equals an earlier one, as event recorders of clients do. Events that already have a name are left to
     /// their authors.
     pub(super) fn count_posted_event(
         &mut self,

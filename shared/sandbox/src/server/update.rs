@@ -15,7 +15,7 @@ use crate::{
 /// Part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Everything but the status, where the status is a subresource.
+    /// Everything but the status, if the status is a subresource.
     Main,
     Status,
 }

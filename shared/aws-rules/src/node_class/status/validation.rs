@@ -123,9 +123,8 @@ fn evaluates(
         return Err(Problem {
             status: ConditionStatus::Unknown,
             reason: "AwaitingReconciliation",
-            message:
-                "the instance types that expressions in spec.kubelet are for are not known yet"
-                    .to_owned(),
+            message: "the instance types for the expressions in spec.kubelet are not known yet"
+                .to_owned(),
         });
     }
     for info in known.instance_types {

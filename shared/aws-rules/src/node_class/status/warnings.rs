@@ -53,7 +53,7 @@ fn unmatched(discovered: &Discovered) -> impl Iterator<Item = Warning> {
     unmatched.map(|(_, reason, field, resources)| Warning {
         reason,
         message: format!(
-            "{field} select no {resources} in this Region: correct the terms, or tag {resources} as they say"
+            "{field} select no {resources} in this Region: correct the terms, or tag the {resources} accordingly"
         ),
     })
 }
@@ -69,7 +69,7 @@ fn exhausted(subnets: &Discovery<Vec<SubnetFact>>) -> Option<Warning> {
     (!full.is_empty()).then(|| Warning {
         reason: NO_FREE_ADDRESSES,
         message: format!(
-            "subnetSelectorTerms: nothing can be launched in subnets without free addresses: {}",
+            "subnetSelectorTerms: no instance can be launched in subnets without free addresses: {}",
             full.join(", ")
         ),
     })
