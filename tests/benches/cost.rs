@@ -1,4 +1,4 @@
-//! Measures what a stack costs by the month: the stack itself, a cluster at rest, and a cluster of 1,000 nodes with a
+//! Measures the monthly cost of a stack: the stack itself, a cluster at rest, and a cluster of 1,000 nodes with a
 //! wake each second.
 //!
 //!     cargo bench -p whittle --bench turns -- 10 100 > few.txt

@@ -3,7 +3,7 @@
 //!
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench herd -- 200
 //!
-//! Every cluster has an API server and instances of its own in memory; the table is shared, as in a stack. All turns
+//! Every cluster has its own API server and instances in memory; the table is shared, as in a stack. All turns
 //! run in this process, on one core, so that latencies include contention. Exits with 1 if a turn fails or exceeds its
 //! budget, or if the backlog grows.
 #![expect(

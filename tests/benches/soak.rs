@@ -1,4 +1,4 @@
-//! Soak test: measures what a cluster that keeps changing leaves behind over virtual time, with the real ledger in a
+//! Soak test: measures the data that a constantly changing cluster leaves behind over virtual time, with the real ledger in a
 //! local DynamoDB.
 //!
 //!     cargo bench --workspace --features whittle/aws --profile dev --bench soak -- 24
@@ -118,7 +118,7 @@ fn compare(measurements: &[Measurement]) -> ExitCode {
     let most = |of: &[Measurement], what: fn(&Measurement) -> usize| {
         of.iter().map(what).max().unwrap_or_default()
     };
-    // Each node has rows of its own.
+    // Each node has separate rows.
     let per_node = |hour: &Measurement| hour.rows.saturating_sub(hour.nodes * ROWS_OF_A_NODE);
     let checks = [
         (

@@ -1,4 +1,4 @@
-//! Rules of the repository as tests: dependencies between crates, and what every function and file must have.
+//! Rules of the repository as tests: dependencies between crates, and properties of every function and file.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

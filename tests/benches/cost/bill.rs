@@ -48,7 +48,7 @@ impl<'a> Bill<'a> {
         }
     }
 
-    /// Subtracts what the stack costs without this cluster.
+    /// Subtracts the cost of the stack without this cluster.
     pub(crate) fn subtract_hours(&mut self, hour: &Counts, times: f64) {
         self.hours(hour, -times);
     }

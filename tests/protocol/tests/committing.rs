@@ -10,7 +10,7 @@ struct CommitModel {
     fence: bool,
     /// The generation is read before the rows (docs/protocol.md#o1).
     generation_first: bool,
-    /// The loser of a race removes from its plan what others have launched (docs/protocol.md#c2).
+    /// The loser of a race removes launches from its plan that others have made (docs/protocol.md#c2).
     recheck: bool,
     /// A planner that lost three times requests another turn (docs/protocol.md#c2).
     wake: bool,

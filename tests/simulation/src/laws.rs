@@ -194,7 +194,7 @@ impl Laws {
         self.generations.remove(&process);
     }
 
-    /// Records the generation before a process reads its plan's inputs, or after it has read what others committed.
+    /// Records the generation before a process reads its plan's inputs, or after it has read the plans that others committed.
     pub(crate) fn reads(&mut self, world: &World, process: u64) {
         let meta = rows(world).and_then(|rows| rows.meta.as_ref());
         let generation = meta.map(|meta| meta.generation).unwrap_or_default();

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-/// Pseudo-random generator (SplitMix64). Each use has a stream of its own, so that drawing from one does not change the others.
+/// Pseudo-random generator (SplitMix64). Each use has a separate stream, so that drawing from one does not change the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 

@@ -271,7 +271,7 @@ impl Script {
     }
 }
 
-/// Creates hundreds of pods, each of which needs a node of its own, and later removes most of them.
+/// Creates hundreds of pods, each of which needs a separate node, and later removes most of them.
 fn burst(rng: &mut Rng) -> [Event; 2] {
     let begin = rng.between(30, FAULT_SECONDS / 3);
     let event = |at, replicas| Event {

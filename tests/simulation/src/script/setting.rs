@@ -29,7 +29,7 @@ pub struct Setting {
     pub publishes: bool,
     /// NodePools of each cluster.
     pub pools: Vec<PoolSetting>,
-    /// Whether there is only one instance type, so that each pod of `web` needs a node of its own.
+    /// Whether there is only one instance type, so that each pod of `web` needs a separate node.
     pub burst: bool,
     /// Whether pods of the Deployment `held` carry `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: bool,
