@@ -66,7 +66,7 @@ def stack(release):
     own = "https://${ArtifactBucket}.s3.${AWS::Region}.${AWS::URLSuffix}/${ArtifactPrefix}"
     ours = own.replace("${ArtifactBucket}", release.bucket + "-${AWS::Region}")
     file = f"{release.version}/vpc-lane.yaml"
-    # SAM takes no expression for a nested template, and makes this type of its own.
+    # SAM accepts no expression for a nested template, and generates a resource of this type itself.
     text = replace(text, "  VpcLane:\n    Type: AWS::Serverless::Application\n", "  VpcLane:\n    Type: AWS::CloudFormation::Stack\n")
     text = replace(
         text,
