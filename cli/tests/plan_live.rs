@@ -344,7 +344,7 @@ async fn current_context_is_used_unless_another_one_is_named() {
 
     let refused = plan_with(&server, &["--catalog", &catalog], &missing).await;
     let stderr = stderr_of(&refused);
-    for part in ["no manifests are named with -f", "name one by --kubeconfig"] {
+    for part in ["no manifests are named with -f", "set --kubeconfig"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let yaml = server.kubeconfig_yaml();
@@ -393,7 +393,7 @@ async fn catalog_is_read_from_ec2_by_default() {
         "{plan} {stderr}"
     );
     assert!(
-        stderr.contains("prices shipped with Whittle stand in"),
+        stderr.contains("prices shipped with Whittle are used instead"),
         "{stderr}"
     );
     server.stop().await;

@@ -264,7 +264,7 @@ fn other_format_version_is_refused() {
         0,
     );
     let message = document::read(&later.unwrap()).unwrap_err();
-    assert_eq!(message.to_string(), "its format is 3, known here is 2");
+    assert_eq!(message.to_string(), "its format is 3: expected 2");
 }
 
 #[test]

@@ -593,7 +593,7 @@ async fn start_failure_of_an_instance_is_a_condition_of_its_node_claim() {
     assert_eq!(
         reported,
         format!(
-            "EC2 ended instance {victim}: Client.InternalError: Client error on launch; if spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, check that EC2 may use the key in ebs.kmsKeyID"
+            "EC2 terminated instance {victim}: Client.InternalError: Client error on launch; if spec.blockDeviceMappings of its EC2NodeClass encrypts volumes, check that EC2 may use the key in ebs.kmsKeyID"
         )
     );
 }

@@ -269,14 +269,17 @@ fn unusable_event_is_refused_with_the_reason() {
     let whole = event("aws.ec2", SPOT, json!({ "instance-id": "i-1" })).to_string();
     let of = |detail: Value| event("aws.ec2", SPOT, detail).to_string();
     let cases = [
-        (whole[..whole.len() / 2].to_owned(), "no EventBridge event"),
-        ("not json".into(), "no EventBridge event"),
-        (String::new(), "no EventBridge event"),
-        ("[]".into(), "no EventBridge event"),
-        (of(json!({ "instance-id": 7 })), "no EventBridge event"),
-        (of(json!("i-1")), "no EventBridge event"),
-        (of(json!({})), "does not say which"),
-        (of(json!({ "instance-id": "" })), "does not say which"),
+        (
+            whole[..whole.len() / 2].to_owned(),
+            "not an EventBridge event",
+        ),
+        ("not json".into(), "not an EventBridge event"),
+        (String::new(), "not an EventBridge event"),
+        ("[]".into(), "not an EventBridge event"),
+        (of(json!({ "instance-id": 7 })), "not an EventBridge event"),
+        (of(json!("i-1")), "not an EventBridge event"),
+        (of(json!({})), "names no instance"),
+        (of(json!({ "instance-id": "" })), "names no instance"),
         (
             of(json!({ "instance-id": "web-1" })),
             "\"web-1\": expected an id",

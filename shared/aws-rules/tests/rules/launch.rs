@@ -431,7 +431,7 @@ fn impossible_launches_are_refused_with_a_reason() {
             ready("True", 0),
             m5_large(),
             "not ready",
-            "has not been judged since it was changed",
+            "has not been validated since it was changed",
         ),
         (
             ready("Unknown", 1),

@@ -120,7 +120,7 @@ async fn selector_without_a_match_is_reported_in_its_condition() {
     let spec =
         json!({ "amiFamily": "AL2023", "amiSelectorTerms": [{ "ssmParameter": "/images/gone" }] });
     let status = resolved(spec).await;
-    let expected = "AMINotFound: spec.amiSelectorTerms: no AMI id is in the parameter /images/gone; AMISelector did not match any AMIs";
+    let expected = "AMINotFound: spec.amiSelectorTerms: parameter /images/gone contains no AMI id; AMISelector did not match any AMIs";
     assert_eq!(
         condition(&status, "AMIsReady"),
         ("False".into(), expected.into())

@@ -93,7 +93,7 @@ async fn deleted_cluster_in_shadow_mode_is_reported_and_keeps_its_instances() {
     assert!(
         rig.transcript
             .iter()
-            .any(|line| line.contains("because it is not active"))
+            .any(|line| line.contains("because the cluster is not active"))
     );
     transcript!(rig);
 }

@@ -53,7 +53,7 @@ async fn account_housekeeping_runs_with_any_number_of_hanging_clusters() {
         assert!(world.calls.contains(&"troubles"), "{:?}", world.calls);
         assert_eq!(world.looked_up.len(), 1, "prices were renewed");
     });
-    let left = |problem: &String| problem.contains("clusters are left to the next sweep");
+    let left = |problem: &String| problem.contains("clusters are not visited in time");
     assert!(report.problems.iter().any(left), "{report:?}");
 }
 

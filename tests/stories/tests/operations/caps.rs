@@ -325,7 +325,8 @@ async fn simultaneous_expiration_of_a_cluster_waits_for_approval() {
     assert_eq!(rig.sim.with(left), 3, "{:#?}", rig.transcript);
     let held = event_messages(&rig, "ExpirationHeld");
     let names_remedy = |event: &String| {
-        event.contains("10 NodeClaims may go within an hour") && event.contains("whittle approve")
+        event.contains("at most 10 NodeClaims expire within an hour")
+            && event.contains("whittle approve")
     };
     assert!(held.iter().any(names_remedy), "{held:?}");
     rig.sim.with(|world| {

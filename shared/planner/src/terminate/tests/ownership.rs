@@ -97,7 +97,9 @@ fn reason_names_what_an_object_waited_for() {
     let because = |decision: &Decision| -> Vec<String> {
         let actions = decision.plan.actions.iter();
         let because = actions.map(|planned| planned.because.clone());
-        because.filter(|said| said.contains("can go")).collect()
+        because
+            .filter(|said| said.contains("is released"))
+            .collect()
     };
     let mut unlaunched = leaving("a");
     unlaunched.status.provider_id.clear();
