@@ -134,13 +134,13 @@ enum Command {
     /// Pause Whittle in a cluster, a NodePool or the account
     Pause(pause::Arguments),
     /// Show the launches for manifests or a cluster, and the reasons
+    ///
     /// Without manifests, plan for the pending pods of a running cluster. Nothing is changed.
     Plan(plan::Arguments),
     /// Generate a Region's table of on-demand prices from answers of the AWS Price List
     ///
-    /// The answers are for shared tenancy, and for tenancy Dedicated with the product family "Compute Instance (bare metal)". A
-    /// table that is put into shared/aws-rules/data/on-demand-prices and named in shared/aws-rules/src/prices/shipped.rs ships with
-    /// Whittle.
+    /// The answers are for shared tenancy, and for tenancy Dedicated with the product family "Compute Instance (bare metal)". A table that is
+    /// put into shared/aws-rules/data/on-demand-prices and named in shared/aws-rules/src/prices/shipped.rs ships with Whittle.
     Prices(prices::Arguments),
     /// Register a cluster in shadow mode, in which turns plan and change nothing
     Register(registry::Register),
