@@ -20,9 +20,9 @@ WITH_AWS := --features whittle/aws
 
 # cargo-lambda passes the target even if it is the host's, and cargo keeps such builds separate. Everything that is tested
 # passes it too, so that tests and functions share one build.
-check unit test functions e2e world race invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
+check unit test functions e2e world race local invoke bench bench-cost bench-scale load soak: export CARGO_BUILD_TARGET := $(HOST_TRIPLE)
 
-.PHONY: help demo test check check-packaging docs unit functions e2e control-plane world race sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
+.PHONY: help demo test check check-packaging docs unit functions e2e control-plane world race local sim bench bench-cost bench-scale load soak bench-scheduling bench-disruption bench-inner-loops fuzz coverage mutants crds package package-lane relay-image release release-cli release-functions release-relay release-sbom release-assemble release-publish release-dry-run lint-workflows invoke sbom advisories rust-target package-tools tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -211,6 +211,12 @@ release-dry-run: package-tools ## Build all artifacts that this machine can buil
 	rm -rf $(DIST)
 	@if command -v cargo-cyclonedx > /dev/null && [[ -z "$(BINARIES)" ]]; then $(MAKE) --no-print-directory release-sbom; fi
 	$(RELEASE) dry-run $(if $(BINARIES),--binaries $(BINARIES))
+
+# Needs no control plane. `sam local invoke` reads the built template and the network from samconfig.toml.
+local: functions ## Run a local AWS with the stack and a sample cluster, for `sam local invoke` and `make invoke`, until interrupted
+	infra/tools/sam-config --local $(HOST_ARCHITECTURE) $(WHITTLE_SAM_BUILD)/template.yaml
+	cargo build --locked --workspace $(WITH_AWS) --bins
+	exec env -u KUBECONFIG -u KUBEBUILDER_ASSETS $(CARGO_TARGET_DIR)/$(HOST_TRIPLE)/debug/world --local-invoke events/env.json
 
 # Logical ids in the template, such as ProvisionerFunction for functions/provisioner.
 FUNCTION ?= provisioner

@@ -1,5 +1,6 @@
-//! Invokes functions with every sample in `events/` under AWS' runtime emulator, as `make invoke` does, against the deployed
-//! stack's table and queues and a registered cluster without nodes. A sidecar file contains the expected response.
+//! Invokes functions with every sample in `events/` against the local AWS of `make local`: the README's commands as they are
+//! printed there, if Docker runs on this machine, and all others under AWS' runtime emulator, as `make invoke` does. A sidecar
+//! file contains the expected response.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -8,54 +9,97 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use deployed::{CLUSTER, Deployed};
-use harness::{LocalAws, Stack};
-use serde_json::{Value, json};
+use deployed::{CLUSTER, local::Local};
+use harness::LocalAws;
+use serde_json::Value;
 
 #[test]
 fn every_sample_gets_the_expected_response() {
-    let samples = samples();
     let aws = LocalAws::start(CLUSTER);
-    let mut deployed = Deployed::start(&aws);
-    // The sweep reads the registry.
-    deployed.sweep();
-    let wrong: Vec<_> = samples
+    let folder = tempfile::tempdir().unwrap();
+    let variables = folder.path().join("env.json");
+    fs::write(&variables, variables_with_free_ports()).unwrap();
+    let local = Local::start(&aws, &variables);
+
+    let shown = commands_of_readme();
+    let mut wrong: Vec<String> = shown
         .iter()
-        .filter_map(|sample| check(sample, &deployed.stack).err())
+        .filter_map(|sample| check(sample, &variables, runs_docker()).err())
         .collect();
-    assert!(
-        wrong.is_empty(),
-        "{} of {} samples:\n{}",
-        wrong.len(),
-        samples.len(),
-        wrong.join("\n")
-    );
+    let launched = local.deployed.instances().len();
+    assert!(launched > 0, "no node for the pending pods: {wrong:?}");
+    let others = samples()
+        .into_iter()
+        .filter(|sample| !shown.contains(sample));
+    wrong.extend(others.filter_map(|sample| check(&sample, &variables, false).err()));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn check(sample: &Path, stack: &Stack<'_>) -> Result<(), String> {
-    let function = sample
-        .parent()
-        .and_then(Path::file_name)
-        .unwrap()
-        .to_str()
-        .unwrap();
-    let logical_id = format!("{}{}Function", function[..1].to_uppercase(), &function[1..]);
-    let variables = tempfile::NamedTempFile::new().unwrap();
-    fs::write(
-        &variables,
-        json!({"Parameters": stack.function_environment(function)}).to_string(),
-    )
-    .unwrap();
-    let output = Command::new(root().join("infra/tools/invoke"))
-        .arg(&logical_id)
-        .arg(harness::built_function(&logical_id))
-        .arg(sample)
+/// `events/env.json` with other ports than its own, which may be in use on this machine.
+fn variables_with_free_ports() -> String {
+    let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [all, ec2] = free.map(|listener| listener.local_addr().unwrap().to_string());
+    let text = fs::read_to_string(root().join("events/env.json")).unwrap();
+    text.replace("127.0.0.1:4566", &all)
+        .replace("127.0.0.1:5000", &ec2)
+}
+
+/// Samples in the `sam local invoke` commands of the README, one of each function.
+fn commands_of_readme() -> Vec<PathBuf> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("sam local invoke "));
+    let samples = lines.map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [function, "-e", sample, "--env-vars", "events/env.json"] = words[..] else {
+            panic!("README: sam local invoke {line}")
+        };
+        let sample = root().join(sample);
+        assert_eq!(function, logical_id(&sample));
+        sample
+    });
+    let samples: Vec<PathBuf> = samples.collect();
+    assert_eq!(samples.len(), 6);
+    samples
+}
+
+fn runs_docker() -> bool {
+    let info = Command::new("docker").arg("info").output();
+    info.is_ok_and(|output| output.status.success())
+}
+
+/// Function of a sample as the template names it, such as `ProvisionerFunction`.
+fn logical_id(sample: &Path) -> String {
+    let folder = sample.parent().and_then(Path::file_name).unwrap();
+    let function = folder.to_str().unwrap();
+    format!("{}{}Function", function[..1].to_uppercase(), &function[1..])
+}
+
+/// Invokes a sample's function with `sam local invoke`, or under the runtime emulator without Docker.
+fn check(sample: &Path, variables: &Path, in_container: bool) -> Result<(), String> {
+    let logical_id = logical_id(sample);
+    let mut command = match in_container {
+        true => sam_local_invoke(
+            &logical_id,
+            sample,
+            &variables.with_file_name("samconfig.toml"),
+        ),
+        false => {
+            let mut command = Command::new(root().join("infra/tools/invoke"));
+            let program = harness::built_function(&logical_id);
+            command.arg(&logical_id).arg(program).arg(sample);
+            command
+        }
+    };
+    let output = command
         .arg("--env-vars")
-        .arg(variables.path())
+        .arg(variables)
         .env("PATH", harness::path_with_tools())
         .output()
         .unwrap();
@@ -71,6 +115,25 @@ fn check(sample: &Path, stack: &Stack<'_>) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// `sam local invoke` with the settings that `make local` writes.
+fn sam_local_invoke(logical_id: &str, sample: &Path, settings: &Path) -> Command {
+    let architecture = match cfg!(target_arch = "aarch64") {
+        true => "arm64",
+        false => "x86_64",
+    };
+    let mut write = Command::new(root().join("infra/tools/sam-config"));
+    write.args(["--local", architecture]);
+    write.arg(harness::built_template()).arg(settings);
+    assert!(write.status().unwrap().success());
+    let mut command = Command::new(harness::tool("bin/sam"));
+    command.env("SAM_CLI_TELEMETRY", "0");
+    command
+        .args(["local", "invoke", logical_id, "-e"])
+        .arg(sample);
+    command.arg("--config-file").arg(settings);
+    command
 }
 
 /// Whether the response contains everything that is expected; additional fields of objects are ignored.

@@ -11,6 +11,7 @@
 mod cluster;
 mod control_plane;
 mod kubelets;
+pub mod local;
 mod machines;
 pub mod permissions;
 mod provided;

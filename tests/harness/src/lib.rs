@@ -61,6 +61,12 @@ pub fn built_function(logical_id: &str) -> PathBuf {
     built(&format!("{logical_id}/bootstrap"))
 }
 
+/// Template that `make functions` built.
+#[must_use]
+pub fn built_template() -> PathBuf {
+    built("template.yaml")
+}
+
 /// Program of this workspace that was built together with the running test or program, such as `relay`.
 #[must_use]
 pub fn built_program(name: &str) -> PathBuf {

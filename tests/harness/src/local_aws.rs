@@ -10,6 +10,9 @@ const MOTO_SERVICES: [&str; 4] = [
     "AWS_ENDPOINT_URL_SSM",
 ];
 
+/// Names of [`MOTO_SERVICES`] in signatures of requests.
+const SIGNED_FOR_MOTO: &[&str] = &["ec2", "eks", "iam", "ssm"];
+
 /// Services of ministack that functions call through a proxy.
 const PROXIED_SERVICES: [&str; 3] = [
     "AWS_ENDPOINT_URL_DYNAMODB",
@@ -66,6 +69,19 @@ impl LocalAws {
         let moto = self.moto.endpoint();
         environment.extend(MOTO_SERVICES.map(|service| (service, moto.to_owned())));
         environment
+    }
+
+    /// Answers for all services on this port of 127.0.0.1, for programs that know one endpoint, until the proxy is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If the port is in use.
+    #[must_use]
+    pub fn serve_on(&self, port: u16) -> Proxy {
+        let proxy = Proxy::start_on(port);
+        proxy.forward_to(self.ministack.endpoint());
+        proxy.forward_services_to(SIGNED_FOR_MOTO, self.moto.endpoint());
+        proxy
     }
 
     /// Deploys the built template with `sam deploy`.

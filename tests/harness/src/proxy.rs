@@ -64,6 +64,8 @@ pub struct Proxy {
 #[derive(Debug, Default)]
 struct ProxyState {
     upstream: OnceLock<SocketAddr>,
+    /// Services with another upstream, by their names in signatures, such as `ssm`.
+    elsewhere: OnceLock<(&'static [&'static str], SocketAddr)>,
     calls: Mutex<BTreeSet<Call>>,
     faults: Mutex<ProxyFaultSchedule>,
     faults_injected: AtomicUsize,
@@ -85,11 +87,23 @@ impl Proxy {
     /// If it cannot listen.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_on(0)
+    }
+
+    /// Like [`Self::start`], on this port of 127.0.0.1.
+    ///
+    /// # Panics
+    ///
+    /// If the port is in use.
+    #[must_use]
+    pub fn start_on(port: u16) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(1).enable_all().build();
         let runtime = runtime.unwrap_or_else(|error| panic!("a runtime: {error}"));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.unwrap_or_else(|error| panic!("a free port: {error}"));
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", port)));
+        let listener = listener.unwrap_or_else(|error| {
+            panic!("cannot listen on 127.0.0.1:{port}: {error}: end the program that uses it")
+        });
         let address = listener.local_addr();
         let address = address.unwrap_or_else(|error| panic!("a free port: {error}"));
         let state = Arc::new(ProxyState::default());
@@ -112,11 +126,14 @@ impl Proxy {
     ///
     /// If the endpoint is no `http://` address, or an upstream is already set.
     pub fn forward_to(&self, endpoint: &str) {
-        let address = endpoint.strip_prefix("http://");
-        let address = address.and_then(|address| address.parse().ok());
-        let address = address.unwrap_or_else(|| panic!("{endpoint} is no address"));
-        let set = self.state.upstream.set(address);
+        let set = self.state.upstream.set(address(endpoint));
         set.unwrap_or_else(|_| panic!("the proxy has an upstream already"));
+    }
+
+    /// Sets another upstream endpoint for some services, by their names in signatures, such as `ssm`.
+    pub fn forward_services_to(&self, services: &'static [&'static str], endpoint: &str) {
+        let set = self.state.elsewhere.set((services, address(endpoint)));
+        set.unwrap_or_else(|_| panic!("the proxy has an upstream for services already"));
     }
 
     /// From now on every `every`-th request of a named caller gets the next of these faults, round-robin.
@@ -218,7 +235,11 @@ async fn send(
     state: &ProxyState,
     request: Request<Full<Bytes>>,
 ) -> Result<(http::response::Parts, Bytes), std::io::Error> {
-    let upstream = state.upstream.get();
+    let service = action::service(request.headers());
+    let elsewhere = state.elsewhere.get();
+    let elsewhere = elsewhere.filter(|(services, _)| services.contains(&service));
+    let upstream = elsewhere.map(|(_, address)| address);
+    let upstream = upstream.or_else(|| state.upstream.get());
     let upstream = upstream.ok_or_else(|| std::io::Error::other("the proxy has no upstream"))?;
     let stream = TcpStream::connect(upstream).await?;
     let connection = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
@@ -230,6 +251,12 @@ async fn send(
     // The body has been collected, so it is not chunked any more.
     head.headers.remove(header::TRANSFER_ENCODING);
     Ok((head, body.to_bytes()))
+}
+
+fn address(endpoint: &str) -> SocketAddr {
+    let address = endpoint.strip_prefix("http://");
+    let address = address.and_then(|address| address.parse().ok());
+    address.unwrap_or_else(|| panic!("{endpoint} is no address"))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -75,7 +75,7 @@ impl<'a> Stack<'a> {
     fn deploy_version(aws: &'a LocalAws, name: &str, schema: &str) -> Self {
         // The nested stack is left out: ministack would create none of it, and packaging its functions takes as long as
         // all others together.
-        let built = crate::built("template.yaml");
+        let built = crate::built_template();
         let text = fs::read_to_string(&built);
         let text = text.unwrap_or_else(|error| panic!("{}: {error}", built.display()));
         let text = without_lane(&text).replace(
@@ -209,6 +209,17 @@ impl<'a> Stack<'a> {
         let version = text(&published, "Version");
         let parameters = json!({"FunctionName": name, "Name": LIVE, "FunctionVersion": version});
         lambda("update_alias", parameters);
+    }
+
+    /// Detaches the functions from their queues: each runs only when it is invoked.
+    pub fn deliver_nothing(&self) {
+        let lambda =
+            |operation, parameters| self.aws.ministack.call("lambda", operation, parameters);
+        let mappings = lambda("list_event_source_mappings", json!({}));
+        for mapping in objects(&mappings, "EventSourceMappings") {
+            let parameters = json!({"UUID": text(mapping, "UUID")});
+            lambda("delete_event_source_mapping", parameters);
+        }
     }
 
     /// Environment variables of a function, in the form of `sam local invoke --env-vars`.

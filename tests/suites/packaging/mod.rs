@@ -90,6 +90,32 @@ fn sam_config_gets_the_built_architecture_and_keeps_the_rest() {
 }
 
 #[test]
+fn sam_config_for_local_invocations_names_the_template_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("samconfig.toml");
+    fs::write(
+        &file,
+        "version = 0.1\n[default.deploy.parameters]\nstack_name = \"nodes\"\n",
+    )
+    .unwrap();
+    let mut command = Command::new(script("sam-config"));
+    command
+        .args(["--local", "arm64", "/built/template.yaml"])
+        .arg(&file);
+    assert!(command.status().unwrap().success());
+    let written = fs::read_to_string(&file).unwrap();
+    for line in [
+        r#"stack_name = "nodes""#,
+        "[default.local_invoke.parameters]",
+        r#"template_file = "/built/template.yaml""#,
+        r#"docker_network = "host""#,
+        r#"parameter_overrides = "Architecture=\"arm64\"""#,
+    ] {
+        assert!(written.contains(line), "{line} in {written}");
+    }
+}
+
+#[test]
 fn lane_parameters_are_merged_from_outputs_settings_and_arguments() {
     let stack = harness::template("sam-template.yaml");
     let lane = harness::template("infra/vpc-lane.yaml");

@@ -6,6 +6,7 @@
 
 use std::{
     io::Write,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +16,7 @@ use std::{
 };
 
 use clap::Parser;
-use deployed::{CLUSTER, Deployed, relay::Relay};
+use deployed::{CLUSTER, Deployed, local::Local, relay::Relay};
 use harness::LocalAws;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,19 +29,27 @@ struct Options {
     /// Leave the relay out: work is found by sweeps alone
     #[arg(long)]
     no_relay: bool,
+    /// Run functions only when they are invoked, serve the endpoints of this file, and add pending pods: for `sam local invoke
+    /// --env-vars FILE`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sweep_every", "no_relay"])]
+    local_invoke: Option<PathBuf>,
 }
 
 fn main() {
     let options = Options::parse();
     let interrupted = interrupted_flag();
+    let is_interrupted = || interrupted.load(Ordering::Relaxed);
     let aws = LocalAws::start(CLUSTER);
+    if let Some(variables) = options.local_invoke {
+        let mut local = Local::start(&aws, &variables);
+        print_environment(&aws, &local.deployed);
+        return local.deployed.serve(Duration::MAX, is_interrupted);
+    }
     let mut deployed = Deployed::start(&aws);
     let relay = (!options.no_relay).then(|| Relay::start(&deployed));
     deployed.sweep();
     print_environment(&aws, &deployed);
-    deployed.serve(Duration::from_secs(options.sweep_every), || {
-        interrupted.load(Ordering::Relaxed)
-    });
+    deployed.serve(Duration::from_secs(options.sweep_every), is_interrupted);
     eprintln!("ending");
     drop(relay);
 }

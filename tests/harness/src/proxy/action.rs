@@ -1,6 +1,6 @@
 //! Derives the IAM actions of a request to AWS.
 
-use http::request::Parts;
+use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
 use serde_json::Value;
 
 use super::Call;
@@ -12,11 +12,7 @@ pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
         let value = head.headers.get(name);
         value.and_then(|value| value.to_str().ok()).unwrap_or("")
     };
-    // Credential=<key>/<day>/<Region>/<service>/aws4_request
-    let scope = text("authorization").split_once("Credential=");
-    let scope = scope.map_or("", |(_, rest)| rest.split(',').next().unwrap_or(""));
-    let mut parts = scope.split('/');
-    let (key, service) = (parts.next().unwrap_or(""), parts.nth(2).unwrap_or(""));
+    let (key, service) = credential(&head.headers);
     let caller = text("user-agent").split_whitespace();
     let caller = caller.filter_map(|word| word.strip_prefix("app/")).next();
     let body = String::from_utf8_lossy(body);
@@ -41,6 +37,23 @@ pub(super) fn calls(head: &Parts, body: &[u8]) -> Vec<Call> {
         action,
     };
     actions.into_iter().map(call).collect()
+}
+
+/// Service of a request by its signature, such as `ec2`; empty without one.
+pub(super) fn service(headers: &HeaderMap) -> &str {
+    credential(headers).1
+}
+
+/// Access key and service of a signature: `Credential=<key>/<day>/<Region>/<service>/aws4_request`.
+fn credential(headers: &HeaderMap) -> (&str, &str) {
+    let signature = headers.get(AUTHORIZATION);
+    let signature = signature
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let scope = signature.split_once("Credential=");
+    let scope = scope.map_or("", |(_, rest)| rest.split(',').next().unwrap_or(""));
+    let mut parts = scope.split('/');
+    (parts.next().unwrap_or(""), parts.nth(2).unwrap_or(""))
 }
 
 /// Operation of a REST service, which is derived from method and path.
