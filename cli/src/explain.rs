@@ -43,16 +43,16 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     cluster: Option<String>,
     /// Namespace of the pod
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", requires = "object")]
     namespace: String,
     /// Show the state and the decisions at a time such as 2026-08-22T12:00:00Z, or an age such as 2h30m
-    #[arg(long, value_parser = moment::parse)]
+    #[arg(long, value_parser = moment::parse, requires = "object")]
     at: Option<Moment>,
     /// Show at most N turns with decisions about the object, the latest ones
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "object")]
     last: usize,
     /// Show the steps from the wake to the node's first pods, and the time that each took
-    #[arg(long)]
+    #[arg(long, requires = "object")]
     timeline: bool,
     /// Kubeconfig context: for the timeline's steps after the launch, which are the node's conditions and pods, and without an object
     /// for the cluster to explain; defaults to the current context, and with --from to none

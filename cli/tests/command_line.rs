@@ -107,6 +107,23 @@ fn exit_codes_are_documented_and_returned() {
 }
 
 #[test]
+fn explain_refuses_options_without_effect() {
+    for (options, code, why) in [
+        (&["--at", "2h"][..], 2, "<OBJECT>"),
+        (&["--last", "5"], 2, "<OBJECT>"),
+        (&["--timeline"], 2, "<OBJECT>"),
+        (&["-n", "shop"], 2, "<OBJECT>"),
+        (&["-o", "json"], 1, "--output has an effect with an object"),
+        (&["--from", "."], 1, "--from has an effect with an object"),
+    ] {
+        let output = whittle(&[&["explain"], options].concat(), &[]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {stderr}");
+        assert!(stderr.contains(why), "{options:?}: {stderr}");
+    }
+}
+
+#[test]
 fn plan_has_all_output_formats() {
     let plan = |options: &[&str]| {
         let files = ["plan", "-f", "walkthroughs/inflate.yaml"];

@@ -104,7 +104,7 @@ fn of_node(snapshot: &Snapshot, node: Option<&Node>, claim: Option<&NodeClaim>) 
     if let Some(claim) = claim {
         let conditions = claim.status.conditions.iter();
         let conditions: Vec<String> = conditions
-            .map(|condition| format!("{}={:?}", condition.kind, condition.status))
+            .map(|condition| format!("{}={}", condition.kind, condition.status.as_str()))
             .collect();
         let _ = writeln!(text, "  NodeClaim {}: {}", claim.name, conditions.join(" "));
     }

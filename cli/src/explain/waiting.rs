@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, io::Write as _};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use api::{
     conditions::types::{INITIALIZED, LAUNCHED, REGISTERED},
     names::annotation::DO_NOT_DISRUPT,
@@ -15,11 +15,12 @@ use model::{
     plan::PodRef,
     pod::Pod,
 };
-use planner::is_reschedulable;
+use planner::{is_reschedulable, must_not_be_disrupted};
 
 use super::Arguments;
 use crate::{
     cluster, live, moment,
+    output::Format,
     plan::{self, counted, listed, text},
     regions::Catalog,
 };
@@ -28,16 +29,26 @@ use crate::{
 const USUAL: SignedDuration = SignedDuration::from_mins(5);
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.output.format() != Format::Text {
+        bail!(
+            "--output has an effect with an object only: what waits in a cluster is explained as text"
+        );
+    }
+    if !arguments.from.of_stack() {
+        bail!(
+            "--from has an effect with an object only: what waits is read from the cluster of the kubeconfig context"
+        );
+    }
+    let held = match &arguments.cluster {
+        Some(cluster) => held_back(arguments, cluster)?,
+        None => Vec::new(),
+    };
     let selection = arguments.kubeconfig.select(arguments.context.as_deref());
     let mut snapshot = cluster::empty(moment::now(), cluster::aws_settings());
     let problems = live::observe(&selection, &mut snapshot, &Catalog::default())?;
     for problem in problems {
         eprintln!("whittle: {problem}");
     }
-    let held = match &arguments.cluster {
-        Some(cluster) => held_back(arguments, cluster)?,
-        None => Vec::new(),
-    };
     let plan = planner::provision(&snapshot, planner::Share::WHOLE);
     let text = explanation(&snapshot, &plan, &held);
     let mut out = std::io::stdout().lock();
@@ -197,7 +208,7 @@ fn drain(snapshot: &Snapshot, node: &Node) -> String {
 
 /// Why a pod is not evicted, if it is protected.
 fn holder(snapshot: &Snapshot, pod: &Pod) -> Option<String> {
-    if pod.annotations.contains_key(DO_NOT_DISRUPT) {
+    if must_not_be_disrupted(pod, snapshot.now) {
         return Some(format!("annotation {DO_NOT_DISRUPT}"));
     }
     let mut budgets = snapshot.disruption_budgets.iter();
@@ -276,6 +287,19 @@ mod tests {
         fresh.node_claims = vec![fresh_claim()];
         fresh.nodes.clear();
         assert_eq!(stuck(&fresh), "");
+    }
+
+    #[test]
+    fn invalid_do_not_disrupt_protects_nothing() {
+        let mut snapshot = snapshot();
+        for pod in &mut snapshot.pods {
+            if let Some(value) = pod.annotations.get_mut(DO_NOT_DISRUPT) {
+                "false".clone_into(value);
+            }
+        }
+        let text = stuck(&snapshot);
+        assert!(text.contains("shop/job"), "{text}");
+        assert!(!text.contains(DO_NOT_DISRUPT), "{text}");
     }
 
     #[test]

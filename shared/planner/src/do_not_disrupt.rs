@@ -24,7 +24,7 @@ enum Protection {
 }
 
 /// Whether the pod is protected from voluntary disruption now.
-pub(crate) fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
+pub fn must_not_be_disrupted(pod: &Pod, now: Timestamp) -> bool {
     match protection(pod, now) {
         Some(Protection::Always | Protection::Until(_) | Protection::Unstarted) => true,
         Some(Protection::Over(_) | Protection::Invalid) | None => false,

@@ -38,7 +38,7 @@ pub use disrupt::{
     VALIDATED_AFTER, deletion_costs, disrupt, disrupt_at_any_price, disrupt_within, eligible_nodes,
     newly_empty, node_reports, pool_budgets, simulate_apply, validate, validation_wait,
 };
-pub use do_not_disrupt::do_not_disrupt_notes;
+pub use do_not_disrupt::{do_not_disrupt_notes, must_not_be_disrupted};
 pub use freed::await_freed_instance;
 pub use inventory::{Inventory, StateNode, any_leaves, overdue_at};
 pub use lifecycle::{Timeouts, lifecycle, lifecycle_with};
