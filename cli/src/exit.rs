@@ -14,16 +14,19 @@ pub(crate) enum Exit {
     Findings,
     /// A manifest, group, option or registry entry is refused.
     Refused,
+    /// A command leaves something to the user: steps of an installation, or a change that is not confirmed.
+    Left,
     /// `whittle review` rates the changes as worse.
     Worse,
 }
 
 impl Exit {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Done,
         Self::Failed,
         Self::Findings,
         Self::Refused,
+        Self::Left,
         Self::Usage,
         Self::Worse,
     ];
@@ -32,7 +35,7 @@ impl Exit {
     pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Failed | Self::Findings | Self::Refused => 1,
+            Self::Failed | Self::Findings | Self::Refused | Self::Left => 1,
             Self::Usage | Self::Worse => 2,
         }
     }
@@ -45,6 +48,9 @@ impl Exit {
             Self::Findings => "`doctor` has findings",
             Self::Refused => {
                 "`convert`, `import` or `kops` refuses input; `clusters` lists a refused entry"
+            }
+            Self::Left => {
+                "`init` leaves steps to you, unless in a dry run; `settings set` is not confirmed"
             }
             Self::Worse => {
                 "`review` rates the changes as worse than `--cost` or `--evictions` allows"
@@ -85,6 +91,7 @@ mod tests {
             (Exit::Failed, 1),
             (Exit::Findings, 1),
             (Exit::Refused, 1),
+            (Exit::Left, 1),
             (Exit::Usage, 2),
             (Exit::Worse, 2),
         ];

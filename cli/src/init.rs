@@ -2,6 +2,10 @@
 //! Each step is checked first, so that the command continues where it ended before.
 
 #[cfg(any(feature = "aws", test))]
+pub(crate) mod invocation;
+#[cfg(any(feature = "aws", test))]
+pub(crate) mod registration;
+#[cfg(any(feature = "aws", test))]
 pub(crate) mod steps;
 #[cfg(any(feature = "aws", test))]
 pub(crate) mod values;
@@ -26,7 +30,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) create: Create,
     /// Name of the role of nodes; the stack allows roles called KarpenterNodeRole-*, and others by its parameter NodeRoleArns
-    #[arg(long, value_name = "NAME", value_parser = registry::name)]
+    #[arg(long, value_name = "NAME", value_parser = role_name)]
     node_role: Option<String>,
     /// File to write the chart's values to
     #[arg(long, value_name = "FILE", default_value = "values.yaml")]
@@ -44,9 +48,10 @@ pub(crate) struct Arguments {
     /// Architecture of the relay's image
     #[arg(long, value_enum, default_value_t = Architecture::Amd64)]
     relay_architecture: Architecture,
-    /// Network from which the API server is reached: "public", or "vpc:<id>" if the stack has a lane in that VPC
-    #[arg(long, default_value = "public", value_parser = registry::reach)]
-    pub(crate) reach: String,
+    /// Network from which the API server is reached: "public", or "vpc:<id>" if the stack has a lane in that VPC; defaults to the
+    /// network of the registered cluster, and to "public" for a new entry
+    #[arg(long, value_parser = registry::reach)]
+    reach: Option<String>,
     /// Settings of the cluster as JSON for a new entry; docs/settings.md lists them
     #[arg(long, value_name = "JSON", value_parser = crate::settings::read)]
     settings: Option<Value>,
@@ -143,9 +148,22 @@ impl Arguments {
         }
     }
 
-    /// The entry of a new registration, in shadow mode.
-    pub(crate) fn entry(&self) -> Value {
-        registry::eks_entry(&self.reach, self.settings.as_ref())
+    /// The entry of a registration in a network, in shadow mode.
+    pub(crate) fn entry(&self, reach: &str) -> Value {
+        registry::eks_entry(reach, self.settings.as_ref())
+    }
+}
+
+/// Validates a name by the rules of IAM for roles, whose characters need no quotes in a shell.
+fn role_name(text: &str) -> Result<String, String> {
+    const LENGTH_MAX: usize = 64;
+    let may = |c: char| c.is_ascii_alphanumeric() || "+=,.@_-".contains(c);
+    match !text.is_empty() && text.len() <= LENGTH_MAX && text.chars().all(may) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "expected the name of a role, without path: at most 64 letters, digits, and characters of +=,.@_-"
+                .to_owned(),
+        ),
     }
 }
 
@@ -160,4 +178,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
         "init {} calls AWS, which this build cannot: build it with `--features aws`",
         arguments.cluster
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn role_has_a_name_that_iam_accepts() {
+        for name in ["KarpenterNodeRole-prod", "nodes@team+1=a,b.c_d"] {
+            assert_eq!(role_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", "team/nodes", "nodes prod", "$(id)", &"n".repeat(65)] {
+            assert!(role_name(name).is_err(), "{name}");
+        }
+    }
 }

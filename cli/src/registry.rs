@@ -26,7 +26,7 @@ pub(crate) struct Clusters {
 #[cfg_attr(test, derive(Default))]
 pub(crate) struct Registry {
     /// Path of the registry in Parameter Store
-    #[arg(long, default_value = "/whittle/clusters")]
+    #[arg(long, default_value = Registry::DEFAULT)]
     registry: String,
 }
 
@@ -99,6 +99,8 @@ pub(crate) struct Unregister {
 }
 
 impl Registry {
+    pub(crate) const DEFAULT: &str = "/whittle/clusters";
+
     pub(crate) fn prefix(&self) -> &str {
         self.registry.trim_end_matches('/')
     }
@@ -137,7 +139,6 @@ impl Register {
     }
 }
 
-#[cfg(any(feature = "aws", test))]
 pub(crate) fn mode_text(mode: Mode) -> &'static str {
     match mode {
         Mode::Active => "active",
@@ -240,16 +241,22 @@ pub(crate) fn clusters(arguments: &Clusters) -> Result<Exit> {
 
 #[cfg(not(feature = "aws"))]
 pub(crate) fn register(arguments: &Register) -> Result<Exit> {
+    let context = arguments
+        .kubeconfig
+        .select_named(arguments.context.as_deref());
+    let context = context.map(|selection| selection.context);
     anyhow::bail!(
         "register calls AWS, which this build cannot: build it with `--features aws`, or write {} as the parameter {}/{} \
-         (stack {}, context {:?}, access entries {})",
+         (stack {}, context {}, access entries {})",
         arguments.entry(),
         arguments.registry.prefix(),
         arguments.cluster,
         arguments.stack.name,
-        arguments
-            .kubeconfig
-            .select_named(arguments.context.as_deref()),
+        match &context {
+            None => "none",
+            Some(None) => "the current one",
+            Some(Some(name)) => name,
+        },
         arguments.create_access_entries,
     )
 }
@@ -271,7 +278,8 @@ pub(crate) fn unregister(arguments: &Unregister) -> Result<Exit> {
 #[cfg(not(feature = "aws"))]
 pub(crate) fn switch(arguments: &Switch, mode: Mode) -> Result<Exit> {
     anyhow::bail!(
-        "{mode:?} mode is set in AWS, which this build cannot: build it with `--features aws`, or edit the parameter {}/{}",
+        "{} mode is set in AWS, which this build cannot: build it with `--features aws`, or edit the parameter {}/{}",
+        mode_text(mode),
         arguments.registry.prefix(),
         arguments.cluster,
     )

@@ -4,6 +4,10 @@ use clap::Args;
 #[derive(Args)]
 pub(crate) struct Stack {
     /// Name of the deployed stack
-    #[arg(long = "stack", default_value = "whittle", value_name = "NAME")]
+    #[arg(long = "stack", default_value = Stack::DEFAULT, value_name = "NAME")]
     pub(crate) name: String,
+}
+
+impl Stack {
+    pub(crate) const DEFAULT: &str = "whittle";
 }

@@ -178,12 +178,41 @@ impl Account {
         self.moto.call("ssm", "put_parameter", put);
     }
 
+    /// Writes a heartbeat of the relay.
+    fn beat(&self, at: &str) {
+        let beat = json!({"pk": {"S": "RELAY#prod"}, "sk": {"S": "BEAT"}, "epoch": {"S": "e"}, "beatAt": {"S": at},
+            "version": {"S": "0.1.0"}, "counters": {"M": {}}});
+        let put = json!({"TableName": "whittle-ledger", "Item": beat});
+        self.moto.call("dynamodb", "put_item", put);
+    }
+
+    fn register(&self, entry: &Value) {
+        let put = json!({"Name": "/whittle/clusters/prod", "Type": "String", "Value": entry.to_string(), "Overwrite": true});
+        self.moto.call("ssm", "put_parameter", put);
+    }
+
     fn entry(&self) -> Option<Value> {
         let path = json!({"Path": "/whittle/clusters"});
         let found = self.moto.call("ssm", "get_parameters_by_path", path);
         let text = found.pointer("/Parameters/0/Value")?.as_str()?;
         serde_json::from_str(text).unwrap()
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the command compares heartbeats with the clock"
+)]
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+/// The line of a step.
+fn line_of(shown: &str, title: &str) -> String {
+    let mut lines = shown.lines();
+    let line = lines.find(|line| line.starts_with(title));
+    line.unwrap_or_else(|| panic!("{title}: {shown}"))
+        .to_owned()
 }
 
 #[test]
@@ -231,12 +260,6 @@ fn installation_is_completed_step_by_step_and_repeating_it_changes_nothing() {
         "Pod Identity association of kube-system/whittle-relay",
         "values of the chart in",
     ];
-    let line_of = |shown: &str, title: &str| {
-        let mut lines = shown.lines();
-        let line = lines.find(|line| line.starts_with(title));
-        line.unwrap_or_else(|| panic!("{title}: {shown}"))
-            .to_owned()
-    };
     for title in DONE {
         assert!(line_of(&shown, title).ends_with(": done"), "{shown}");
     }
@@ -260,10 +283,24 @@ fn installation_is_completed_step_by_step_and_repeating_it_changes_nothing() {
         assert!(written.contains(part), "{part}: {written}");
     }
 
-    let beat = json!({"pk": {"S": "RELAY#prod"}, "sk": {"S": "BEAT"}, "epoch": {"S": "e"}, "beatAt": {"S": "2099-01-01T00:00:00Z"},
-        "version": {"S": "0.1.0"}, "counters": {"M": {}}});
-    let put = json!({"TableName": "whittle-ledger", "Item": beat});
-    account.moto.call("dynamodb", "put_item", put);
+    account.beat("2099-01-01T00:00:00Z");
+    let (code, shown) = account.init(&values, &["--wait", "--timeout", "1"]);
+    assert_eq!(code, 1, "{shown}");
+    let title = "heartbeat of the relay";
+    assert!(line_of(&shown, title).ends_with(": to do:"), "{shown}");
+    let again = "Repeat whittle init prod --node-role ";
+    assert!(shown.contains(again), "{shown}");
+    assert!(shown.contains(" --wait --timeout 1 afterwards"), "{shown}");
+    let shown = std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| account.init(&values, &["--wait"]).1);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        account.beat(&now());
+        waiting.join().unwrap()
+    });
+    let done = "heartbeat of the relay: done\n";
+    assert!(shown.contains(done), "{shown}");
+
+    account.beat(&now());
     let (_, shown) = account.init(&values, &["--create-all", "--wait"]);
     for title in DONE.iter().chain(&["heartbeat of the relay"]) {
         assert!(
@@ -279,6 +316,97 @@ fn installation_is_completed_step_by_step_and_repeating_it_changes_nothing() {
     let (_, shown) = account.init(&values, &["--replace"]);
     assert!(line_of(&shown, "values of the chart in").ends_with(": done"));
     assert_eq!(std::fs::read_to_string(&values).unwrap(), written);
+}
+
+#[test]
+fn existing_entry_decides_mode_network_and_settings() {
+    let account = Account::start();
+    account.deploy();
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    let entry = json!({"type": "eks", "mode": "active", "reach": "vpc:vpc-1", "settings": {"optimize": "upstream"}});
+    account.register(&entry);
+
+    let (_, shown) = account.init(&values, &[]);
+    let step = "registration of prod";
+    let line = line_of(&shown, step);
+    assert_eq!(line, "registration of prod in active mode: already there");
+    let written = std::fs::read_to_string(&values).unwrap();
+    assert!(written.contains("/whittle-vpc-1-provision"), "{written}");
+
+    let (code, shown) = account.init(&values, &["--create-all", "--reach", "public"]);
+    assert_eq!(code, 1, "{shown}");
+    assert_eq!(
+        line_of(&shown, step),
+        "registration of prod in active mode (its reach is vpc:vpc-1, not public): to do: whittle register prod --replace --settings \
+         '{\"optimize\":\"upstream\"}'   # in shadow mode until whittle activate prod"
+    );
+    assert_eq!(account.entry(), Some(entry));
+
+    account.register(&json!({"type": "eks", "mode": "on"}));
+    let (code, shown) = account.init(&values, &["--create-all"]);
+    assert_eq!(code, 1, "{shown}");
+    assert_eq!(
+        line_of(&shown, step),
+        "registration of prod (its entry is refused: mode is \"on\": expected \"active\" or \"shadow\"): to do: whittle register \
+         prod --replace"
+    );
+}
+
+#[test]
+fn access_of_other_principals_is_no_access_of_the_functions_or_nodes() {
+    let account = Account::start();
+    account.deploy();
+    let folder = tempfile::tempdir().unwrap();
+    let values = folder.path().join("values.yaml");
+    let groups = [
+        "provisioner",
+        "lifecycle",
+        "disruption",
+        "terminator",
+        "interruption",
+        "housekeeper",
+    ];
+    let groups = groups.map(|function| format!("whittle:{function}"));
+    let entry = |name: &str, groups: &[String]| {
+        let arn = format!("arn:aws:iam::123456789012:role/{name}");
+        let entry = json!({"principalArn": arn, "kubernetesGroups": groups, "type": "STANDARD"});
+        let mut resources = account.eks.resources.lock().unwrap();
+        resources.insert(format!("access-entries/{arn}"), entry);
+    };
+    entry("other-stack", &groups);
+    entry(&account.moto.seed.node_role, &[]);
+    let other = json!({"serviceAccount": "whittle-relay", "associationId": "whittle-relay", "roleArn": "arn:aws:iam::123456789012:role/other"});
+    let mut resources = account.eks.resources.lock().unwrap();
+    resources.insert("pod-identity-associations/whittle-relay".to_owned(), other);
+    drop(resources);
+
+    let (_, shown) = account.init(&values, &["--dry-run"]);
+    let functions = line_of(&shown, "access of the functions to the cluster");
+    assert!(
+        functions.contains(": to do: whittle init prod "),
+        "{functions}"
+    );
+    assert!(
+        functions.ends_with(" --create-access-entries"),
+        "{functions}"
+    );
+    assert!(!functions.contains("--dry-run"), "{functions}");
+    let title = format!("access of {}", account.moto.seed.node_role);
+    let nodes = line_of(&shown, &title);
+    assert!(
+        nodes.ends_with("(its access entry has the type STANDARD): to do:"),
+        "{nodes}"
+    );
+    let relay = line_of(&shown, "Pod Identity association");
+    let command = "aws eks update-pod-identity-association --cluster-name prod --association-id whittle-relay --role-arn \
+                   arn:aws:iam::123456789012:role/relay";
+    assert!(relay.ends_with(command), "{relay}");
+
+    let (_, shown) = account.init(&values, &["--create-access-entries"]);
+    let functions = line_of(&shown, "access of the functions to the cluster");
+    assert!(functions.ends_with(": done"), "{functions}");
+    assert_eq!(account.eks.names("access-entries").len(), 8);
 }
 
 #[test]

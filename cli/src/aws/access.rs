@@ -54,14 +54,21 @@ pub(super) async fn revoke(account: &Account, cluster: &str, stack: &str) -> Res
 /// The role of each function.
 async fn roles(account: &Account, stack: &str) -> Result<BTreeMap<String, String>> {
     let memory = account.memory(stack).await;
-    let mut roles = memory
-        .with_context(|| {
-            format!(
-                "cannot find stack {stack} in {}: --stack names the stack, and AWS_REGION its Region",
-                account.region()
-            )
-        })?
-        .roles;
+    let memory = memory.with_context(|| {
+        format!(
+            "cannot find stack {stack} in {}: --stack names the stack, and AWS_REGION its Region",
+            account.region()
+        )
+    })?;
+    roles_of_functions(stack, &memory.roles)
+}
+
+/// The roles of functions among the roles of a stack.
+pub(super) fn roles_of_functions(
+    stack: &str,
+    roles: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>> {
+    let mut roles = roles.clone();
     roles.retain(|function, _| FUNCTIONS.contains(&function.as_str()));
     if roles.len() < FUNCTIONS.len() {
         bail!(

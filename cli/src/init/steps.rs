@@ -1,6 +1,14 @@
 //! The steps of an installation: which are done, which `whittle init` does, and the commands for the others. Pure.
 
-use super::Create;
+use aws_rules::node_role;
+use model::ledger::Mode;
+
+use super::{
+    Create,
+    invocation::{Invocation, Selection},
+    registration::Registration,
+};
+use crate::registry::mode_text;
 
 /// A change that `whittle init` makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +43,32 @@ pub(crate) struct Step {
     pub(crate) commands: Vec<String>,
 }
 
-/// Whether a prerequisite exists, or why that is unknown.
-pub(crate) type Found = Result<bool, String>;
+/// State of a prerequisite.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    There,
+    Missing,
+    /// The prerequisite exists, but cannot be used, for this reason.
+    Wrong(String),
+    /// The prerequisite cannot be checked, for this reason.
+    Unknown(String),
+}
+
+impl From<bool> for Found {
+    fn from(is_there: bool) -> Self {
+        match is_there {
+            true => Self::There,
+            false => Self::Missing,
+        }
+    }
+}
 
 /// State of the account and the cluster before the command.
 pub(crate) struct Facts {
     pub(crate) cluster: String,
     pub(crate) region: String,
+    /// Partition of the account, such as `aws-cn`.
+    pub(crate) partition: String,
     /// Name and ARN of the role of nodes, which need not exist.
     pub(crate) node_role: String,
     pub(crate) node_role_arn: String,
@@ -53,18 +80,25 @@ pub(crate) struct Facts {
     /// Quotas that are too low or cannot be read.
     pub(crate) low_quotas: Vec<String>,
     pub(crate) has_node_role: Found,
+    /// Access entry of the role of nodes, of the type for Linux.
     pub(crate) has_node_access: Found,
     pub(crate) stack: String,
     pub(crate) stack_facts: Option<StackFacts>,
+    /// This run of the command.
+    pub(crate) invocation: Invocation,
+    /// Options with which other commands select the same stack, registry and cluster.
+    pub(crate) selection: Selection,
 }
 
 /// State of the steps that need the stack.
 pub(crate) struct StackFacts {
-    pub(crate) is_registered: Found,
-    /// Whether every function has an access entry.
+    pub(crate) registration: Registration,
+    /// Whether the role of every function has an access entry with its group.
     pub(crate) functions_have_access: Found,
     pub(crate) has_pod_identity_agent: Found,
     pub(crate) has_pod_identity: Found,
+    /// Id of the association that gives another role to the relay.
+    pub(crate) other_association: Option<String>,
     /// Role of the relay; `None` for a stack of an older version.
     pub(crate) relay_role: Option<String>,
     pub(crate) values: ValuesFile,
@@ -104,18 +138,18 @@ fn step(
     create: Create,
     commands: Vec<String>,
 ) -> Step {
-    let mut title = title.into();
+    let title = title.into();
     let state = match found {
-        Ok(true) => State::AlreadyThere,
-        Ok(false) if create.allows(change) => State::Change(change),
-        Ok(false) => State::ToDo,
-        Err(why) => {
-            title = format!("{title} (not checked: {why})");
-            State::ToDo
-        }
+        Found::There => State::AlreadyThere,
+        Found::Missing if create.allows(change) => State::Change(change),
+        Found::Missing | Found::Wrong(_) | Found::Unknown(_) => State::ToDo,
     };
     Step {
-        title,
+        title: match found {
+            Found::There | Found::Missing => title,
+            Found::Wrong(why) => format!("{title} ({why})"),
+            Found::Unknown(why) => format!("{title} (not checked: {why})"),
+        },
         state,
         commands,
     }
@@ -143,7 +177,7 @@ pub(crate) fn plan(facts: &Facts, create: Create) -> Vec<Step> {
             vec![
                 "make package ARCHITECTURE=arm64".to_owned(),
                 format!("sam deploy --stack-name {}", facts.stack),
-                format!("whittle init {}   # goes on from there", facts.cluster),
+                format!("{}   # goes on from there", facts.invocation.again()),
             ],
         )),
     }
@@ -152,10 +186,7 @@ pub(crate) fn plan(facts: &Facts, create: Create) -> Vec<Step> {
 
 fn of_account(facts: &Facts, create: Create) -> Vec<Step> {
     let Facts {
-        cluster,
-        node_role,
-        node_role_arn,
-        ..
+        cluster, node_role, ..
     } = facts;
     let spot = step(
         "service-linked role of EC2 Spot",
@@ -178,30 +209,21 @@ fn of_account(facts: &Facts, create: Create) -> Vec<Step> {
         &facts.has_node_role,
         Change::NodeRole,
         create,
-        role_commands(node_role),
+        vec![
+            format!(
+                "aws iam create-role --role-name {node_role} --assume-role-policy-document '{}'",
+                node_role::TRUST_POLICY
+            ),
+            attach_policies(node_role, &facts.partition),
+        ],
     );
-    let access = match facts.has_access_entries {
-        true => step(
-            format!("access of {node_role} to the cluster"),
-            &facts.has_node_access,
-            Change::NodeAccess,
-            create,
-            vec![format!(
-                "aws eks create-access-entry --cluster-name {cluster} --type EC2_LINUX --principal-arn {node_role_arn}"
-            )],
-        ),
-        false => left_to_user(
-            format!("access of {node_role} to the cluster"),
-            false,
-            vec![format!(
-                "aws eks update-cluster-config --name {cluster} --access-config authenticationMode=API_AND_CONFIG_MAP   # or map the role in aws-auth"
-            )],
-        ),
-    };
     let untagged = facts.untagged.clone();
     let tags = step(
         format!("subnets and security group with the tag {DISCOVERY}={cluster}"),
-        &untagged.clone().map(|ids| ids.is_empty()),
+        &match &untagged {
+            Ok(ids) => ids.is_empty().into(),
+            Err(why) => Found::Unknown(why.clone()),
+        },
         Change::Tags,
         create,
         vec![format!(
@@ -209,26 +231,60 @@ fn of_account(facts: &Facts, create: Create) -> Vec<Step> {
             untagged.unwrap_or_default().join(" ")
         )],
     );
-    vec![spot, quotas, role, access, tags]
+    vec![spot, quotas, role, node_access(facts, create), tags]
 }
 
-fn role_commands(name: &str) -> Vec<String> {
+fn node_access(facts: &Facts, create: Create) -> Step {
+    let Facts {
+        cluster,
+        node_role,
+        node_role_arn,
+        ..
+    } = facts;
+    let title = format!("access of {node_role} to the cluster");
+    if !facts.has_access_entries {
+        let command = format!(
+            "{}   # or map the role in aws-auth",
+            allow_access_entries(cluster)
+        );
+        return left_to_user(title, false, vec![command]);
+    }
+    let of_role = format!("--cluster-name {cluster} --principal-arn {node_role_arn}");
     let mut commands = vec![format!(
-        "aws iam create-role --role-name {name} --assume-role-policy-document \
-         '{{\"Version\":\"2012-10-17\",\"Statement\":[{{\"Effect\":\"Allow\",\"Principal\":{{\"Service\":\"ec2.amazonaws.com\"}},\
-         \"Action\":\"sts:AssumeRole\"}}]}}'"
+        "aws eks create-access-entry {of_role} --type {}",
+        node_role::ACCESS_TYPE
     )];
-    commands.push(format!(
-        "for policy in AmazonEKSWorkerNodePolicy AmazonEKS_CNI_Policy AmazonEC2ContainerRegistryPullOnly AmazonSSMManagedInstanceCore; do \
-         aws iam attach-role-policy --role-name {name} --policy-arn arn:aws:iam::aws:policy/$policy; done"
-    ));
-    commands
+    if let Found::Wrong(_) = facts.has_node_access {
+        // The type of an access entry cannot be changed.
+        commands.insert(0, format!("aws eks delete-access-entry {of_role}"));
+    }
+    step(
+        title,
+        &facts.has_node_access,
+        Change::NodeAccess,
+        create,
+        commands,
+    )
+}
+
+/// Command that adds access entries to the ConfigMap aws-auth.
+fn allow_access_entries(cluster: &str) -> String {
+    format!(
+        "aws eks update-cluster-config --name {cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
+    )
+}
+
+/// Command that attaches the managed policies of a role of nodes.
+pub(crate) fn attach_policies(role: &str, partition: &str) -> String {
+    format!(
+        "for policy in {}; do aws iam attach-role-policy --role-name {role} --policy-arn {}; done",
+        node_role::MANAGED_POLICIES.join(" "),
+        node_role::managed_policy_arn(partition, "$policy")
+    )
 }
 
 fn of_stack(facts: &Facts, stack: &StackFacts, create: Create) -> Vec<Step> {
     let cluster = &facts.cluster;
-    let register = format!("whittle register {cluster}");
-    let relay_role = stack.relay_role.as_deref().unwrap_or("<RelayRoleArn>");
     let path = &stack.values_path;
     vec![
         left_to_user(
@@ -236,19 +292,16 @@ fn of_stack(facts: &Facts, stack: &StackFacts, create: Create) -> Vec<Step> {
             true,
             vec![],
         ),
-        step(
-            format!("registration of {cluster} in shadow mode"),
-            &stack.is_registered,
-            Change::Entry,
-            create,
-            vec![register.clone()],
-        ),
+        registration(facts, &stack.registration, create),
         step(
             "access of the functions to the cluster",
             &stack.functions_have_access,
             Change::FunctionAccess,
             create,
-            vec![format!("whittle init {cluster} --create-access-entries")],
+            vec![match facts.has_access_entries {
+                true => facts.invocation.with("--create-access-entries"),
+                false => allow_access_entries(cluster),
+            }],
         ),
         step(
             format!("add-on {AGENT}"),
@@ -263,28 +316,67 @@ fn of_stack(facts: &Facts, stack: &StackFacts, create: Create) -> Vec<Step> {
             format!("Pod Identity association of {NAMESPACE}/{SERVICE_ACCOUNT}"),
             &match stack.relay_role {
                 Some(_) => stack.has_pod_identity.clone(),
-                None => Err(
+                None => Found::Unknown(
                     "the stack does not name its relay's role: deploy it with this version"
                         .to_owned(),
                 ),
             },
             Change::PodIdentity,
             create,
-            vec![format!(
-                "aws eks create-pod-identity-association --cluster-name {cluster} --namespace {NAMESPACE} --service-account {SERVICE_ACCOUNT} \
-                 --role-arn {relay_role}"
-            )],
+            vec![associate_pod_identity(cluster, stack)],
         ),
         values_step(path, stack.values),
         left_to_user(
             match &stack.relay_is_alive {
-                Ok(_) => "heartbeat of the relay".to_owned(),
-                Err(why) => format!("heartbeat of the relay (not checked: {why})"),
+                Found::Unknown(why) => format!("heartbeat of the relay (not checked: {why})"),
+                Found::There | Found::Missing | Found::Wrong(_) => {
+                    "heartbeat of the relay".to_owned()
+                }
             },
-            stack.relay_is_alive == Ok(true),
+            stack.relay_is_alive == Found::There,
             stack.install.clone(),
         ),
     ]
+}
+
+fn registration(facts: &Facts, registration: &Registration, create: Create) -> Step {
+    let Facts {
+        cluster, selection, ..
+    } = facts;
+    let mut title = format!("registration of {cluster}");
+    if let Some(mode) = registration.mode {
+        title.push_str(&format!(" in {} mode", mode_text(mode)));
+    }
+    let mut register = format!(
+        "whittle register {cluster}{}{}",
+        registration.options, selection.for_register
+    );
+    if registration.mode == Some(Mode::Active) {
+        register.push_str(&format!(
+            "   # in shadow mode until whittle activate {cluster}{}",
+            selection.registry
+        ));
+    }
+    step(
+        title,
+        &registration.found,
+        Change::Entry,
+        create,
+        vec![register],
+    )
+}
+
+fn associate_pod_identity(cluster: &str, stack: &StackFacts) -> String {
+    let role = stack.relay_role.as_deref().unwrap_or("<RelayRoleArn>");
+    match &stack.other_association {
+        Some(id) => format!(
+            "aws eks update-pod-identity-association --cluster-name {cluster} --association-id {id} --role-arn {role}"
+        ),
+        None => format!(
+            "aws eks create-pod-identity-association --cluster-name {cluster} --namespace {NAMESPACE} --service-account {SERVICE_ACCOUNT} \
+             --role-arn {role}"
+        ),
+    }
 }
 
 fn values_step(path: &str, file: ValuesFile) -> Step {
@@ -347,29 +439,39 @@ mod tests {
         Facts {
             cluster: "prod".to_owned(),
             region: "eu-central-1".to_owned(),
+            partition: "aws".to_owned(),
             node_role: "KarpenterNodeRole-prod".to_owned(),
             node_role_arn: "arn:aws:iam::123456789012:role/KarpenterNodeRole-prod".to_owned(),
             has_access_entries: true,
             untagged: Ok(vec!["subnet-1".to_owned(), "sg-1".to_owned()]),
-            spot_role: Ok(false),
+            spot_role: Found::Missing,
             low_quotas: Vec::new(),
-            has_node_role: Ok(false),
-            has_node_access: Ok(false),
+            has_node_role: Found::Missing,
+            has_node_access: Found::Missing,
             stack: "whittle".to_owned(),
             stack_facts: None,
+            invocation: Invocation::of(["init", "prod", "--wait"].map(str::to_owned)),
+            selection: Selection::default(),
         }
     }
 
-    fn stack(found: bool, values: ValuesFile) -> StackFacts {
+    fn stack(is_complete: bool, values: ValuesFile) -> StackFacts {
+        let found = Found::from(is_complete);
         StackFacts {
-            is_registered: Ok(found),
-            functions_have_access: Ok(found),
-            has_pod_identity_agent: Ok(found),
-            has_pod_identity: Ok(found),
+            registration: Registration {
+                found: found.clone(),
+                mode: Some(Mode::Shadow),
+                reach: "public".to_owned(),
+                options: String::new(),
+            },
+            functions_have_access: found.clone(),
+            has_pod_identity_agent: found.clone(),
+            has_pod_identity: found.clone(),
+            other_association: None,
             relay_role: Some("arn:aws:iam::123456789012:role/relay".to_owned()),
             values,
             values_path: "values.yaml".to_owned(),
-            relay_is_alive: Ok(found),
+            relay_is_alive: found,
             install: vec!["helm upgrade --install whittle infra/chart".to_owned()],
         }
     }
@@ -440,9 +542,9 @@ mod tests {
     fn complete_installation_changes_nothing() {
         let facts = Facts {
             untagged: Ok(Vec::new()),
-            spot_role: Ok(true),
-            has_node_role: Ok(true),
-            has_node_access: Ok(true),
+            spot_role: Found::There,
+            has_node_role: Found::There,
+            has_node_access: Found::There,
             stack_facts: Some(stack(true, ValuesFile::Same)),
             ..facts()
         };
@@ -457,16 +559,18 @@ mod tests {
         let last = steps.last().unwrap();
         assert_eq!(last.state, State::ToDo);
         let text = last.text(Outcome::ToDo);
-        assert!(
-            text.contains("    sam deploy --stack-name whittle\n"),
-            "{text}"
-        );
+        for command in [
+            "sam deploy --stack-name whittle",
+            "whittle init prod --wait   # goes on from there",
+        ] {
+            assert!(text.contains(&format!("    {command}\n")), "{text}");
+        }
     }
 
     #[test]
     fn unreadable_prerequisite_and_different_values_file_are_left_to_the_user() {
         let facts = Facts {
-            has_node_role: Err("iam:GetRole was denied".to_owned()),
+            has_node_role: Found::Unknown("iam:GetRole was denied".to_owned()),
             stack_facts: Some(stack(true, ValuesFile::Different)),
             ..facts()
         };
@@ -480,18 +584,108 @@ mod tests {
         );
     }
 
+    fn text_of(facts: &Facts, title: &str) -> String {
+        let steps = plan(facts, Create::default());
+        let step = steps.iter().find(|step| step.title.starts_with(title));
+        step.unwrap().text(Outcome::ToDo)
+    }
+
     #[test]
     fn cluster_without_access_entries_needs_another_authentication_mode() {
         let facts = Facts {
             has_access_entries: false,
+            stack_facts: Some(StackFacts {
+                functions_have_access: Found::Unknown("of no use".to_owned()),
+                ..stack(false, ValuesFile::Missing)
+            }),
             ..facts()
         };
         let steps = plan(&facts, ALL);
         assert!(!changes(&steps).contains(&Change::NodeAccess));
-        let text: String = steps.iter().map(|step| step.text(Outcome::ToDo)).collect();
+        assert!(!changes(&steps).contains(&Change::FunctionAccess));
+        let command = "aws eks update-cluster-config --name prod --access-config authenticationMode=API_AND_CONFIG_MAP";
+        for title in ["access of Karpenter", "access of the functions"] {
+            let text = text_of(&facts, title);
+            assert!(text.contains(command), "{text}");
+        }
+    }
+
+    #[test]
+    fn access_entry_of_another_type_is_created_again() {
+        let facts = Facts {
+            has_node_access: Found::Wrong("its access entry has the type STANDARD".to_owned()),
+            ..facts()
+        };
+        assert!(!changes(&plan(&facts, ALL)).contains(&Change::NodeAccess));
+        let of_role = "--cluster-name prod --principal-arn arn:aws:iam::123456789012:role/KarpenterNodeRole-prod";
+        assert_eq!(
+            text_of(&facts, "access of Karpenter"),
+            format!(
+                "access of KarpenterNodeRole-prod to the cluster (its access entry has the type STANDARD): to do:\n    \
+                 aws eks delete-access-entry {of_role}\n    aws eks create-access-entry {of_role} --type EC2_LINUX\n"
+            )
+        );
+    }
+
+    #[test]
+    fn policies_of_nodes_belong_to_the_partition() {
+        let facts = Facts {
+            partition: "aws-cn".to_owned(),
+            ..facts()
+        };
+        let text = text_of(&facts, "role of nodes");
+        let policies = node_role::MANAGED_POLICIES.join(" ");
         assert!(
-            text.contains("authenticationMode=API_AND_CONFIG_MAP"),
+            text.contains(&format!("for policy in {policies}; do")),
             "{text}"
+        );
+        assert!(
+            text.contains("arn:aws-cn:iam::aws:policy/$policy"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn association_with_another_role_is_updated() {
+        let facts = Facts {
+            stack_facts: Some(StackFacts {
+                has_pod_identity: Found::Wrong("it has the role other".to_owned()),
+                other_association: Some("a-1".to_owned()),
+                ..stack(true, ValuesFile::Same)
+            }),
+            ..facts()
+        };
+        assert_eq!(
+            text_of(&facts, "Pod Identity"),
+            "Pod Identity association of kube-system/whittle-relay (it has the role other): to do: aws eks \
+             update-pod-identity-association --cluster-name prod --association-id a-1 --role-arn arn:aws:iam::123456789012:role/relay\n"
+        );
+    }
+
+    #[test]
+    fn entry_that_contradicts_the_options_is_left_to_the_user() {
+        let different = StackFacts {
+            registration: Registration {
+                found: Found::Wrong("its reach is public, not vpc:vpc-1".to_owned()),
+                mode: Some(Mode::Active),
+                reach: "vpc:vpc-1".to_owned(),
+                options: " --replace --reach vpc:vpc-1".to_owned(),
+            },
+            ..stack(true, ValuesFile::Same)
+        };
+        let facts = Facts {
+            stack_facts: Some(different),
+            selection: Selection {
+                for_register: " --stack other".to_owned(),
+                ..Selection::default()
+            },
+            ..facts()
+        };
+        assert!(!changes(&plan(&facts, ALL)).contains(&Change::Entry));
+        assert_eq!(
+            text_of(&facts, "registration"),
+            "registration of prod in active mode (its reach is public, not vpc:vpc-1): to do: whittle register prod --replace --reach \
+             vpc:vpc-1 --stack other   # in shadow mode until whittle activate prod\n"
         );
     }
 }

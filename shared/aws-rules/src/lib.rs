@@ -15,6 +15,7 @@ pub mod instance_types;
 pub mod interruption;
 pub mod launch;
 pub mod node_class;
+pub mod node_role;
 pub mod placement;
 pub mod prices;
 pub mod resource;

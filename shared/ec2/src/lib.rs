@@ -27,7 +27,7 @@ mod zonal_shifts;
 
 pub use access::{ClusterAccess, ClusterCredentials, EksCluster};
 pub use account::{Account, Options};
-pub use onboarding::CallerIdentity;
+pub use onboarding::{CallerIdentity, PodIdentityAssociation};
 pub use prerequisites::AccessEntry;
 pub use registry::StackMemory;
 pub use sdk::sdk_config;

@@ -1,6 +1,7 @@
 //! Resources that an EKS cluster needs before its first node: the identity of the caller, roles, access of nodes, discovery tags and the
 //! identity of the relay. People create them with the command line; functions never do.
 
+use aws_rules::node_role;
 use aws_sdk_ec2::types::Tag;
 use model::ClusterName;
 use ports::CloudError;
@@ -23,14 +24,14 @@ impl CallerIdentity {
     }
 }
 
-/// Managed policies of a node role, as in the getting-started guides of EKS and Karpenter.
-const NODE_POLICIES: [&str; 4] = [
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEKS_CNI_Policy",
-    "AmazonEC2ContainerRegistryPullOnly",
-    "AmazonSSMManagedInstanceCore",
-];
-const NODE_TRUST: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}"#;
+/// The role that EKS Pod Identity gives to a service account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodIdentityAssociation {
+    /// Id of the association, such as `a-0123456789abcdef0`.
+    pub id: String,
+    /// ARN of the role.
+    pub role: String,
+}
 
 /// Whether the error says that the resource exists already.
 fn exists_already(error: &CloudError) -> bool {
@@ -64,27 +65,37 @@ impl Account {
             .map(drop)
     }
 
-    /// Creates a role for nodes with the managed policies that they need. Completes a role of which a part is missing.
-    pub async fn create_node_role(&self, name: &str, partition: &str) -> Result<(), CloudError> {
+    /// Creates a role for nodes, without policies.
+    pub async fn create_node_role(&self, name: &str) -> Result<(), CloudError> {
         let call = self.iam.create_role().role_name(name);
-        let done = call.assume_role_policy_document(NODE_TRUST).send().await;
-        created(done.map_err(refused("iam:CreateRole")))?;
-        for policy in NODE_POLICIES {
+        let call = call.assume_role_policy_document(node_role::TRUST_POLICY);
+        let done = call.send().await;
+        created(done.map_err(refused("iam:CreateRole")))
+    }
+
+    /// Attaches the managed policies that nodes need to their role. IAM accepts policies that are attached already.
+    pub async fn attach_node_policies(
+        &self,
+        name: &str,
+        partition: &str,
+    ) -> Result<(), CloudError> {
+        for policy in node_role::MANAGED_POLICIES {
             let call = self.iam.attach_role_policy().role_name(name);
-            let call = call.policy_arn(format!("arn:{partition}:iam::aws:policy/{policy}"));
+            let call = call.policy_arn(node_role::managed_policy_arn(partition, policy));
             let done = call.send().await;
             done.map_err(refused("iam:AttachRolePolicy"))?;
         }
         Ok(())
     }
 
-    /// Whether a principal has an access entry of the cluster, with any groups.
-    pub async fn has_access_entry(
+    /// Type of a principal's access entry, such as `EC2_LINUX`; `None` if the principal has no access entry.
+    pub async fn access_entry_type(
         &self,
         cluster: &ClusterName,
         principal: &str,
-    ) -> Result<bool, CloudError> {
-        Ok(self.groups(cluster, principal).await?.is_some())
+    ) -> Result<Option<String>, CloudError> {
+        let entry = self.access_entry(cluster, principal).await?;
+        Ok(entry.map(|entry| entry.r#type.unwrap_or_default()))
     }
 
     /// Creates the access entry by which Linux nodes with this role join the cluster.
@@ -95,7 +106,7 @@ impl Account {
     ) -> Result<(), CloudError> {
         let call = self.eks.create_access_entry();
         let call = call.cluster_name(cluster.as_str()).principal_arn(role);
-        let done = call.r#type("EC2_LINUX").send().await;
+        let done = call.r#type(node_role::ACCESS_TYPE).send().await;
         created(done.map_err(refused("eks:CreateAccessEntry")))
     }
 
@@ -129,13 +140,13 @@ impl Account {
         created(done.map_err(refused("eks:CreateAddon")))
     }
 
-    /// The role that EKS Pod Identity gives to a service account.
-    pub async fn pod_identity_role(
+    /// The role that EKS Pod Identity gives to a service account, if any.
+    pub async fn pod_identity_association(
         &self,
         cluster: &ClusterName,
         namespace: &str,
         service_account: &str,
-    ) -> Result<Option<String>, CloudError> {
+    ) -> Result<Option<PodIdentityAssociation>, CloudError> {
         let call = self.eks.list_pod_identity_associations();
         let call = call.cluster_name(cluster.as_str()).namespace(namespace);
         let found = call.service_account(service_account).send().await;
@@ -145,12 +156,13 @@ impl Account {
             return Ok(None);
         };
         let call = self.eks.describe_pod_identity_association();
-        let call = call.cluster_name(cluster.as_str()).association_id(id);
+        let call = call.cluster_name(cluster.as_str()).association_id(&id);
         let answer = call.send().await;
         let answer = answer.map_err(refused("eks:DescribePodIdentityAssociation"))?;
-        Ok(answer
+        let role = answer
             .association
-            .and_then(|association| association.role_arn))
+            .and_then(|association| association.role_arn);
+        Ok(role.map(|role| PodIdentityAssociation { id, role }))
     }
 
     /// Gives a role to a service account by EKS Pod Identity.

@@ -94,20 +94,26 @@ impl Account {
     }
 
     /// Kubernetes groups of a principal; `None` if the principal has no access entry.
-    pub(crate) async fn groups(
+    async fn groups(
         &self,
         cluster: &ClusterName,
         principal: &str,
     ) -> Result<Option<Vec<String>>, CloudError> {
+        let entry = self.access_entry(cluster, principal).await?;
+        Ok(entry.map(|entry| entry.kubernetes_groups.unwrap_or_default()))
+    }
+
+    /// EKS' description of a principal's access entry.
+    pub(crate) async fn access_entry(
+        &self,
+        cluster: &ClusterName,
+        principal: &str,
+    ) -> Result<Option<aws_sdk_eks::types::AccessEntry>, CloudError> {
         let call = self.eks.describe_access_entry();
         let call = call.cluster_name(cluster.as_str()).principal_arn(principal);
         let answer = call.send().await;
         match answer.map_err(refused("eks:DescribeAccessEntry")) {
-            Ok(answer) => {
-                let entry = answer.access_entry;
-                let groups = entry.and_then(|entry| entry.kubernetes_groups);
-                Ok(Some(groups.unwrap_or_default()))
-            }
+            Ok(answer) => Ok(answer.access_entry),
             Err(CloudError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }

@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::http::{
 };
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
-use ec2::{AccessEntry, Account, Options};
+use ec2::{AccessEntry, Account, Options, PodIdentityAssociation};
 use ports::CloudError;
 
 use crate::aws::{FixedClock, config};
@@ -128,10 +128,11 @@ async fn quota_is_a_number_of_vcpus() {
 }
 
 const EXISTS: &str = r#"<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>EntityAlreadyExists</Code><Message>Role with name node already exists.</Message></Error><RequestId>1</RequestId></ErrorResponse>"#;
+const DENIED: &str = r#"<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error><RequestId>1</RequestId></ErrorResponse>"#;
 const ATTACHED: &str = r#"<AttachRolePolicyResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></AttachRolePolicyResponse>"#;
 
 #[tokio::test]
-async fn role_of_nodes_that_lacks_a_policy_is_completed() {
+async fn role_of_nodes_that_exists_gets_its_policies() {
     let known = account(&[
         ("Action=CreateRole", 409, EXISTS),
         (
@@ -140,15 +141,18 @@ async fn role_of_nodes_that_lacks_a_policy_is_completed() {
             ATTACHED,
         ),
     ]);
-    known.create_node_role("node", "aws-cn").await.unwrap();
-    let denied = account(&[(
-        "Action=CreateRole",
-        403,
-        r#"<ErrorResponse xmlns="https://iam.amazonaws.com/doc/2010-05-08/"><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error><RequestId>1</RequestId></ErrorResponse>"#,
-    )]);
-    let denied = denied.create_node_role("node", "aws").await;
+    known.create_node_role("node").await.unwrap();
+    known.attach_node_policies("node", "aws-cn").await.unwrap();
+    let denied = account(&[("Action=CreateRole", 403, DENIED)]);
+    let denied = denied.create_node_role("node").await;
     assert!(
         matches!(&denied, Err(CloudError::Denied { action, .. }) if action == "iam:CreateRole"),
+        "{denied:?}"
+    );
+    let denied = account(&[("Action=AttachRolePolicy", 403, DENIED)]);
+    let denied = denied.attach_node_policies("node", "aws").await;
+    assert!(
+        matches!(&denied, Err(CloudError::Denied { action, .. }) if action == "iam:AttachRolePolicy"),
         "{denied:?}"
     );
 }
@@ -173,6 +177,21 @@ async fn access_entry_of_nodes_has_their_type() {
 }
 
 #[tokio::test]
+async fn access_entry_has_a_type() {
+    const ROLE: &str = "arn:aws:iam::123456789012:role/node";
+    let known = account(&[("GET", 200, r#"{"accessEntry": {"type": "STANDARD"}}"#)]);
+    let found = known.access_entry_type(&"demo".into(), ROLE).await;
+    assert_eq!(found.unwrap().as_deref(), Some("STANDARD"));
+    let none = account(&[(
+        "GET",
+        404,
+        r#"{"__type": "ResourceNotFoundException", "message": "no entry"}"#,
+    )]);
+    let found = none.access_entry_type(&"demo".into(), ROLE).await;
+    assert_eq!(found.unwrap(), None);
+}
+
+#[tokio::test]
 async fn pod_identity_association_names_the_role_of_a_service_account() {
     let demo = "demo".into();
     let associated = account(&[
@@ -187,10 +206,13 @@ async fn pod_identity_association_names_the_role_of_a_service_account() {
             r#"{"associations": [{"associationId": "a-1", "namespace": "kube-system"}]}"#,
         ),
     ]);
-    let role = associated.pod_identity_role(&demo, "kube-system", "whittle-relay");
-    let expected = "arn:aws:iam::123456789012:role/relay";
-    assert_eq!(role.await.unwrap().as_deref(), Some(expected));
+    let found = associated.pod_identity_association(&demo, "kube-system", "whittle-relay");
+    let expected = PodIdentityAssociation {
+        id: "a-1".to_owned(),
+        role: "arn:aws:iam::123456789012:role/relay".to_owned(),
+    };
+    assert_eq!(found.await.unwrap(), Some(expected));
     let none = account(&[("GET", 200, r#"{"associations": []}"#)]);
-    let role = none.pod_identity_role(&demo, "kube-system", "whittle-relay");
-    assert_eq!(role.await.unwrap(), None);
+    let found = none.pod_identity_association(&demo, "kube-system", "whittle-relay");
+    assert_eq!(found.await.unwrap(), None);
 }
