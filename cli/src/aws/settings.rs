@@ -54,7 +54,7 @@ pub(crate) fn change(set: &Set) -> Result<Exit> {
         }
         if !set.yes && !confirmed(&mut out)? {
             writeln!(out, "Nothing was changed.")?;
-            return Ok(Exit::Failed);
+            return Ok(Exit::Left);
         }
         let mut after = before.clone();
         if let Some(after) = after.as_object_mut() {

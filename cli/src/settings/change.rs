@@ -15,7 +15,12 @@ use super::{
 pub(crate) fn changed(settings: &Value, assignments: &[Assignment]) -> Result<Value, String> {
     let mut settings = settings.clone();
     for assignment in assignments {
-        check_name(&assignment.path)?;
+        // A misspelt setting that is there can be removed.
+        let path = assignment.path.join(".");
+        let is_removal = assignment.value.is_none() && at(&settings, &path).is_some();
+        if !is_removal {
+            check_name(&assignment.path)?;
+        }
         settings = apply(&settings, assignment)?;
     }
     match refusal(&json!({ "settings": settings })) {
@@ -57,22 +62,28 @@ fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k str>)
     }
 }
 
-/// Applies one assignment. A value is read as JSON if functions accept that, and else as text: some settings are numbers, others text.
+/// Applies one assignment. A value is read as JSON, or as text if functions refuse the JSON. A number that functions accept as text stays
+/// text, as in Karpenter's chart: `kubernetesVersion` 1.30 is not 1.3.
 fn apply(settings: &Value, assignment: &Assignment) -> Result<Value, String> {
     let Assignment { path, value } = assignment;
     let Some(text) = value else {
         return with(settings, path, None);
     };
-    let as_text = with(settings, path, Some(text.as_str().into()))?;
-    let Ok(value) = serde_json::from_str(text) else {
-        return Ok(as_text);
+    let as_text = Value::from(text.as_str());
+    let Ok(as_json) = serde_json::from_str::<Value>(text) else {
+        return with(settings, path, Some(as_text));
     };
-    let as_json = with(settings, path, Some(value))?;
-    let is_accepted = |settings: &Value| refusal(&json!({ "settings": settings })).is_none();
-    Ok(match !is_accepted(&as_json) && is_accepted(&as_text) {
+    // Other settings may be refused, too, so that the value is judged alone.
+    let is_accepted = |value: &Value| {
+        let alone = with(&Value::Null, path, Some(value.clone()));
+        alone.is_ok_and(|settings| refusal(&json!({ "settings": settings })).is_none())
+    };
+    let prefers_text = as_json.is_number() || !is_accepted(&as_json);
+    let value = match prefers_text && is_accepted(&as_text) {
         true => as_text,
         false => as_json,
-    })
+    };
+    with(settings, path, Some(value))
 }
 
 /// The settings with another value at a path, or without any. An object that becomes empty is removed.
@@ -168,6 +179,28 @@ mod tests {
         let without = set(&changed, &["featureGates.nodeRepair="]).unwrap();
         assert_eq!(without.get("featureGates"), None);
         assert_eq!(at(&changed, "guards.nodes"), Some(&json!(20)));
+    }
+
+    #[test]
+    fn numbers_are_text_where_functions_read_text() {
+        let texts = ["kubernetesVersion=1.30", "guards.nodes=20"];
+        let expected = json!({"kubernetesVersion": "1.30", "guards": {"nodes": 20}});
+        assert_eq!(set(&Value::Null, &texts), Ok(expected.clone()));
+        let invalid = json!({"guards": {"nodes": "many"}});
+        assert_eq!(
+            set(&invalid, &texts),
+            Ok(expected),
+            "though the entry is refused before the last assignment"
+        );
+    }
+
+    #[test]
+    fn misspelt_setting_can_be_removed() {
+        let settings = json!({"preferencePolcy": "Ignore", "featureGates": {"nodeRepairs": true}});
+        let texts = ["preferencePolcy=", "featureGates.nodeRepairs="];
+        assert_eq!(set(&settings, &texts), Ok(json!({})));
+        let refused = set(&json!({}), &texts).unwrap_err();
+        assert!(refused.contains("did you mean"), "{refused}");
     }
 
     #[test]
