@@ -39,6 +39,14 @@ pub(crate) async fn memory_of(stack: &str) -> Result<(ledger::TableLedger, ec2::
     Ok((ledger, ec2::Bucket::new(&config, &memory.bucket, clock)))
 }
 
+/// The error of a command about a cluster that the ledger does not know.
+fn unknown_to_ledger(cluster: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "the ledger knows no cluster {cluster}: whittle clusters shows those that are registered, and one that was registered \
+         just now is known within a minute"
+    )
+}
+
 /// Instance types of EC2 in the Region of the environment.
 pub(crate) struct Region {
     account: ec2::Account,

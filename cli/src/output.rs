@@ -79,6 +79,11 @@ impl ListOutput {
     pub(crate) fn print<R: Row + Serialize>(&self, rows: &[R]) -> Result<()> {
         print(self.output, !self.no_headers, rows, &rows)
     }
+
+    /// Whether the output is a table.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.output, Format::Table | Format::Wide)
+    }
 }
 
 impl TextOutput {

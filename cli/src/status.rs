@@ -1,41 +1,37 @@
 //! `whittle status`: the clusters of a stack, their turns and relays, and what waits for a person.
 
+#[cfg(feature = "aws")]
+use std::io::Write as _;
+
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 #[cfg(any(feature = "aws", test))]
 use {
     jiff::{SignedDuration, Timestamp},
     model::{
-        caps::Spending,
         counted,
-        ledger::{LaneRow, SweepMemory},
+        ledger::{LaneRow, Mode, SweepMemory},
     },
     ports::ledger::ClusterSummary,
     serde::Serialize,
     std::fmt::Write as _,
 };
 
-use crate::exit::Exit;
+#[cfg(any(feature = "aws", test))]
+use crate::output::Row;
+use crate::{exit::Exit, output::ListOutput};
 
 #[derive(Args)]
 #[command(after_help = "Examples:
   whittle status
   whittle status -o json")]
 pub(crate) struct Arguments {
-    /// Output format
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Table)]
-    output: Output,
+    #[command(flatten)]
+    output: ListOutput,
     #[command(flatten)]
     pub(crate) stack: crate::stack::Stack,
     #[command(flatten)]
     pub(crate) registry: crate::registry::Registry,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Output {
-    Table,
-    Json,
-    Yaml,
 }
 
 /// Status of a registered cluster.
@@ -46,11 +42,18 @@ pub(crate) struct ClusterStatus {
     cluster: String,
     /// `active` or `shadow` as functions know it; `unknown` before the first sweep.
     mode: &'static str,
-    nodes: u32,
-    /// Price of all nodes, in dollars per hour.
-    dollars_per_hour: String,
+    /// Number of nodes; `None` if the ledger does not know the cluster, or cannot be read.
+    nodes: Option<u32>,
+    /// Price of all nodes, in dollars per hour; `None` as for the nodes.
+    dollars_per_hour: Option<String>,
     relay: Option<RelayStatus>,
     lanes: Vec<LaneStatus>,
+    /// Whether the cluster's rows in the ledger could be read, for the table.
+    #[serde(skip)]
+    is_readable: bool,
+    /// Age of the last turn that read the whole cluster in any lane, and the number of failing lanes, for the table.
+    #[serde(skip)]
+    last_turn: String,
     pauses: Vec<String>,
     /// Everything that waits for a person, each with its remedy.
     waiting: Vec<String>,
@@ -63,6 +66,7 @@ struct RelayStatus {
     version: String,
     /// Time of the last heartbeat by the relay's clock.
     beat_at: String,
+    /// Negative if the relay's clock is ahead.
     age_seconds: Option<i64>,
 }
 
@@ -86,29 +90,51 @@ struct LaneStatus {
 #[cfg(any(feature = "aws", test))]
 const HELD_BACK_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
+/// Age of a heartbeat, in seconds, below which the table says that the relay's clock is ahead.
+#[cfg(any(feature = "aws", test))]
+const AGE_MIN: i64 = -60;
+
 #[cfg(any(feature = "aws", test))]
 impl ClusterStatus {
-    /// The status of an entry by its rows in the ledger; `refused` is the reason why functions refuse the entry.
+    /// The status of an entry by its rows in the ledger, or the reason why those cannot be read; `refused` is the reason why functions
+    /// refuse the entry.
     pub(crate) fn of(
         cluster: &str,
-        summary: &ClusterSummary,
+        summary: Result<&ClusterSummary, String>,
         refused: Option<String>,
         now: Timestamp,
     ) -> Self {
+        let refused = refused.map(|why| format!("the registry entry is refused: {why}"));
+        let is_refused = refused.is_some();
+        let mut waiting: Vec<String> = refused.into_iter().collect();
+        let none = ClusterSummary::default();
+        let is_readable = summary.is_ok();
+        let summary = summary.unwrap_or_else(|error| {
+            waiting.push(error);
+            &none
+        });
         let meta = summary.meta.as_ref();
-        let Spending { price, nodes } = meta
-            .map(|meta| meta.account.of(&cluster.into()))
-            .unwrap_or_default();
+        let spending = meta.map(|meta| meta.account.of(&cluster.into()));
         let relay = summary.beat.as_ref().map(|beat| RelayStatus {
             version: beat.version.clone(),
             beat_at: beat.beat_at.clone(),
-            age_seconds: beat.beat_at.parse().ok().map(|at| seconds(now, at)),
+            age_seconds: beat
+                .beat_at
+                .parse()
+                .ok()
+                .map(|at: Timestamp| now.duration_since(at).as_secs()),
         });
         let pauses = meta.map(|meta| meta.pauses.as_slice()).unwrap_or_default();
         let live = pauses.iter().filter(|pause| pause.is_live(now));
         let lanes = summary.lanes.iter();
-        let mut waiting: Vec<String> = refused.into_iter().collect();
+        let lanes: Vec<LaneStatus> = lanes
+            .map(|(lane, row)| LaneStatus::of(lane.as_str(), row, now))
+            .collect();
         match meta {
+            None if !is_readable => {}
+            None if is_refused => waiting.push(
+                "the ledger does not know the cluster: a sweep reads its entry once that is valid".to_owned(),
+            ),
             None => waiting.push(
                 "the ledger does not know the cluster yet: the next sweep, within a minute, reads its entry"
                     .to_owned(),
@@ -121,16 +147,17 @@ impl ClusterStatus {
                 }));
             }
         }
-        waiting.extend(of_sweep(cluster, &summary.memory, now));
+        let is_active = meta.is_some_and(|meta| meta.mode == Mode::Active);
+        waiting.extend(of_sweep(cluster, &summary.memory, is_active, now));
         Self {
             cluster: cluster.to_owned(),
             mode: meta.map_or("unknown", |meta| crate::registry::mode_text(meta.mode)),
-            nodes,
-            dollars_per_hour: price.to_string(),
+            nodes: spending.map(|spending| spending.nodes),
+            dollars_per_hour: spending.map(|spending| spending.price.to_string()),
+            is_readable,
             relay,
-            lanes: lanes
-                .map(|(lane, row)| LaneStatus::of(lane.as_str(), row, now))
-                .collect(),
+            last_turn: last_turn(&lanes, now),
+            lanes,
             pauses: live.map(ToString::to_string).collect(),
             waiting,
         }
@@ -144,31 +171,33 @@ impl ClusterStatus {
 
     fn relay_text(&self) -> String {
         match &self.relay {
+            None if !self.is_readable => "?".to_owned(),
             None => "none".to_owned(),
+            Some(RelayStatus {
+                age_seconds: Some(age @ ..AGE_MIN),
+                ..
+            }) => format!("{} ahead", age_text(-age)),
             Some(RelayStatus {
                 age_seconds: Some(age),
                 ..
-            }) => format!("{} ago", age_text(*age)),
+            }) => format!("{} ago", age_text((*age).max(0))),
             Some(_) => "?".to_owned(),
         }
     }
+}
 
-    /// The last turn that read the whole cluster in any lane, and the number of failing lanes.
-    fn lanes_text(&self, now: Timestamp) -> String {
-        let last = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.last_full_look)
-            .max();
-        let failing = self.lanes.iter().filter(|lane| lane.failures > 0).count();
-        let last = last.map_or_else(
-            || "never".to_owned(),
-            |at| format!("{} ago", age_text(seconds(now, at))),
-        );
-        match failing {
-            0 => last,
-            failing => format!("{last}, {failing} failing"),
-        }
+/// Age of the last turn that read the whole cluster in any lane, and the number of failing lanes.
+#[cfg(any(feature = "aws", test))]
+fn last_turn(lanes: &[LaneStatus], now: Timestamp) -> String {
+    let last = lanes.iter().filter_map(|lane| lane.last_full_look).max();
+    let failing = lanes.iter().filter(|lane| lane.failures > 0).count();
+    let last = last.map_or_else(
+        || "never".to_owned(),
+        |at| format!("{} ago", age_text(seconds(now, at))),
+    );
+    match failing {
+        0 => last,
+        failing => format!("{last}, {failing} failing"),
     }
 }
 
@@ -186,22 +215,24 @@ impl LaneStatus {
     }
 }
 
-/// Findings of the housekeeper that a person has to resolve.
+/// Findings of the housekeeper that a person has to resolve. In shadow mode the housekeeper neither collects garbage nor takes the Lease,
+/// and its memory of them is old.
 #[cfg(any(feature = "aws", test))]
-fn of_sweep(cluster: &str, memory: &SweepMemory, now: Timestamp) -> Vec<String> {
+fn of_sweep(cluster: &str, memory: &SweepMemory, is_active: bool, now: Timestamp) -> Vec<String> {
     let mut waiting = Vec::new();
     let missing = memory.orphans.values().chain(memory.instance_gone.values());
     let is_old = |since: &&Timestamp| now.duration_since(**since) > HELD_BACK_AFTER;
     let held = missing.filter(is_old).count();
-    if held > 0 {
+    if is_active && held > 0 {
         waiting.push(format!(
             "garbage collection for {}, if the brake holds it back: whittle journal {cluster} says so, and whittle approve {cluster} allows it",
             counted(held, "missing counterpart")
         ));
     }
-    if let Some(since) = memory.lease_since {
+    // Set anew whenever the other controller renews the Lease.
+    if is_active && memory.lease_since.is_some() {
         waiting.push(format!(
-            "another controller has held Karpenter's leader Lease since {since:.0}: scale it to 0, or whittle deactivate {cluster}"
+            "another controller holds Karpenter's leader Lease: scale it to 0, or whittle deactivate {cluster}"
         ));
     }
     if let Some(twin) = &memory.twin {
@@ -234,33 +265,35 @@ fn age_text(seconds: i64) -> String {
 }
 
 #[cfg(any(feature = "aws", test))]
-fn table(clusters: &[ClusterStatus], now: Timestamp) -> String {
-    const HEADER: [&str; 6] = ["CLUSTER", "MODE", "NODES", "$/HOUR", "RELAY", "LAST TURN"];
-    let mut rows = vec![HEADER.map(str::to_owned)];
-    rows.extend(clusters.iter().map(|status| {
-        [
-            status.cluster.clone(),
-            status.mode.to_owned(),
-            status.nodes.to_string(),
-            status.dollars_per_hour.clone(),
-            status.relay_text(),
-            status.lanes_text(now),
+impl Row for ClusterStatus {
+    const HEADERS: &'static [&'static str] =
+        &["CLUSTER", "MODE", "NODES", "$/HOUR", "RELAY", "LAST TURN"];
+    const NARROW: usize = 6;
+
+    fn cells(&self) -> Vec<String> {
+        let unknown = || "?".to_owned();
+        vec![
+            self.cluster.clone(),
+            self.mode.to_owned(),
+            self.nodes.map_or_else(unknown, |nodes| nodes.to_string()),
+            self.dollars_per_hour.clone().unwrap_or_else(unknown),
+            self.relay_text(),
+            match self.is_readable {
+                true => self.last_turn.clone(),
+                false => unknown(),
+            },
         ]
-    }));
-    let mut widths = [0; HEADER.len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.len().max(*width);
-        }
     }
+
+    fn name(&self) -> String {
+        self.cluster.clone()
+    }
+}
+
+/// Failed turns, pauses and everything that waits for a person, below the table.
+#[cfg(any(feature = "aws", test))]
+fn details(clusters: &[ClusterStatus]) -> String {
     let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            let _ = write!(line, "{cell:width$}  ");
-        }
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
     for status in clusters {
         let name = &status.cluster;
         for lane in &status.lanes {
@@ -280,14 +313,14 @@ fn table(clusters: &[ClusterStatus], now: Timestamp) -> String {
     text
 }
 
-#[cfg(any(feature = "aws", test))]
+#[cfg(feature = "aws")]
 impl Arguments {
-    pub(crate) fn render(&self, clusters: &[ClusterStatus], now: Timestamp) -> Result<String> {
-        Ok(match self.output {
-            Output::Table => table(clusters, now),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(clusters)?),
-            Output::Yaml => serde_saphyr::to_string(&clusters)?,
-        })
+    pub(crate) fn print(&self, clusters: &[ClusterStatus]) -> Result<()> {
+        self.output.print(clusters)?;
+        if self.output.is_table() {
+            std::io::stdout().write_all(details(clusters).as_bytes())?;
+        }
+        Ok(())
     }
 }
 
@@ -299,9 +332,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
 #[cfg(not(feature = "aws"))]
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
     let Arguments {
-        stack,
-        registry,
-        output: Output::Table | Output::Json | Output::Yaml,
+        stack, registry, ..
     } = arguments;
     anyhow::bail!(
         "status reads {} and the ledger of stack {} in AWS, which this build cannot: build it with `--features aws`",
@@ -314,11 +345,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
 mod tests {
     use model::{
         Lane, NanosPerHour,
-        caps::AccountSpending,
-        ledger::{ApprovalScope, Meta, Mode, RelayBeat, Request},
+        caps::{AccountSpending, Spending},
+        ledger::{ApprovalScope, Meta, RelayBeat, Request},
     };
 
     use super::*;
+    use crate::output;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
@@ -370,14 +402,18 @@ mod tests {
     #[test]
     fn table_shows_clusters_and_what_waits_for_a_person() {
         let now = at(10_000);
-        let status = ClusterStatus::of("prod", &summary(), None, now);
-        let new = ClusterStatus::of("new", &ClusterSummary::default(), None, now);
+        let status = ClusterStatus::of("prod", Ok(&summary()), None, now);
+        let new = ClusterStatus::of("new", Ok(&ClusterSummary::default()), None, now);
+        let all = [status, new];
         assert_eq!(
-            table(&[status, new], now),
-            "CLUSTER  MODE     NODES  $/HOUR  RELAY    LAST TURN\n\
-             prod     active   3      1.5000  20s ago  10m ago, 1 failing\n\
-             new      unknown  0      0.0000  none     never\n\
-             \nprod: 2 failed turns of the provisioner: the API server answers 503\n\
+            output::table(&all, ClusterStatus::NARROW, true),
+            "CLUSTER   MODE      NODES   $/HOUR   RELAY     LAST TURN\n\
+             prod      active    3       1.5000   20s ago   10m ago, 1 failing\n\
+             new       unknown   ?       ?        none      never\n"
+        );
+        assert_eq!(
+            details(&all),
+            "\nprod: 2 failed turns of the provisioner: the API server answers 503\n\
              \nprod waits for you: approval of launching 40 nodes: whittle approve prod k3x\n\
              \nprod waits for you: garbage collection for 1 missing counterpart, if the brake holds it back: whittle journal \
              prod says so, and whittle approve prod allows it\n\
@@ -386,23 +422,62 @@ mod tests {
     }
 
     #[test]
-    fn json_and_yaml_have_the_same_fields() {
-        let now = at(10_000);
-        let all = [ClusterStatus::of("prod", &summary(), None, now)];
-        let render = |output| {
-            let arguments = Arguments {
-                output,
-                stack: crate::stack::Stack {
-                    name: "whittle".to_owned(),
-                },
-                registry: crate::registry::Registry::default(),
-            };
-            arguments.render(&all, now).unwrap()
+    fn documents_have_the_fields_of_relay_and_lanes() {
+        let status = ClusterStatus::of("prod", Ok(&summary()), None, at(10_000));
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["relay"]["ageSeconds"], 20);
+        assert_eq!(json["lanes"][0]["failures"], 2);
+        assert_eq!(json.get("lastTurn"), None, "of the table alone");
+    }
+
+    #[test]
+    fn unreadable_rows_and_refused_entry_are_reported_as_such() {
+        let unreadable = Err("the ledger throttles BatchGetItem".to_owned());
+        let refused = Some("mode is 1".to_owned());
+        let status = ClusterStatus::of("prod", unreadable, refused, at(10_000));
+        let expected = [
+            "the registry entry is refused: mode is 1",
+            "the ledger throttles BatchGetItem",
+        ];
+        assert_eq!(status.waiting, expected);
+        assert_eq!(status.cells(), ["prod", "unknown", "?", "?", "?", "?"]);
+    }
+
+    #[test]
+    fn refused_entry_of_an_unknown_cluster_is_not_read_by_the_next_sweep() {
+        let refused = Some("mode is 1".to_owned());
+        let none = ClusterSummary::default();
+        let waiting = ClusterStatus::of("new", Ok(&none), refused, at(0)).waiting;
+        assert!(
+            waiting.iter().all(|text| !text.contains("within a minute")),
+            "{waiting:?}"
+        );
+    }
+
+    #[test]
+    fn shadow_mode_waits_for_neither_lease_nor_garbage_collection() {
+        let mut summary = summary();
+        summary.memory.lease_since = Some(at(1_000));
+        let waits = |summary: &ClusterSummary, about: &str| {
+            let waiting = ClusterStatus::of("prod", Ok(summary), None, at(10_000)).waiting;
+            waiting.iter().any(|text| text.contains(about))
         };
-        let json: serde_json::Value = serde_json::from_str(&render(Output::Json)).unwrap();
-        let yaml: serde_json::Value = serde_saphyr::from_str(&render(Output::Yaml)).unwrap();
-        assert_eq!(json, yaml);
-        assert_eq!(json[0]["relay"]["ageSeconds"], 20);
-        assert_eq!(json[0]["lanes"][0]["failures"], 2);
+        for about in ["leader Lease", "garbage collection"] {
+            assert!(waits(&summary, about), "{about}");
+        }
+        summary.meta.as_mut().unwrap().mode = Mode::Shadow;
+        for about in ["leader Lease", "garbage collection"] {
+            assert!(!waits(&summary, about), "{about}");
+        }
+    }
+
+    #[test]
+    fn heartbeat_of_a_clock_that_is_ahead_does_not_look_fresh() {
+        let shown = |now| {
+            let status = ClusterStatus::of("prod", Ok(&summary()), None, at(now));
+            status.relay_text()
+        };
+        assert_eq!(shown(9_940), "0s ago");
+        assert_eq!(shown(9_380), "10m ahead");
     }
 }

@@ -338,8 +338,17 @@ mod with_aws {
         let listed = run(&["clusters"]);
         assert_eq!(
             String::from_utf8_lossy(&listed.stdout),
-            "NAME   TYPE   MODE     PAUSES\nprod   eks    active   0\n"
+            "NAME   TYPE   MODE     PAUSES\nprod   eks    active   ?\n"
         );
+        assert!(
+            stderr_of(&listed).contains("pauses are not known: cannot find stack whittle"),
+            "{}",
+            stderr_of(&listed)
+        );
+        let listed = run(&["clusters", "-o", "json"]);
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        assert_eq!(listed[0]["mode"], "active");
+        assert_eq!(listed[0].get("pauses"), None);
         let first = run(&["unregister", "prod"]);
         assert!(!first.status.success());
         let why = stderr_of(&first);
@@ -499,10 +508,10 @@ mod with_aws {
             let mut rows = shown.lines().map(str::split_whitespace);
             rows.find_map(|mut row| (row.next() == Some(name)).then(|| row.collect::<Vec<_>>()))
         };
-        assert_eq!(words("broken"), Some(vec!["?", "refused", "0"]), "{shown}");
+        assert_eq!(words("broken"), Some(vec!["?", "refused", "?"]), "{shown}");
         assert_eq!(
             words("kops"),
-            Some(vec!["endpoint", "shadow", "0"]),
+            Some(vec!["endpoint", "shadow", "?"]),
             "{shown}"
         );
         let why = stderr_of(&listed);

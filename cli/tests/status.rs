@@ -34,13 +34,38 @@ fn status_shows_the_rows_of_registered_clusters() {
     moto.put_cluster("prod", &json!({}));
     let (done, shown) = run(&moto, &["status"]);
     assert!(done, "{shown}");
-    let row = "prod     active  0      0.0000  none   never\n";
-    assert!(shown.contains(row), "{shown}");
+    let table = "CLUSTER   MODE     NODES   $/HOUR   RELAY   LAST TURN\n\
+                 prod      active   0       0.0000   none    never\n";
+    assert_eq!(shown, table);
+    let (_, shown) = run(&moto, &["status", "-o", "name"]);
+    assert_eq!(shown, "prod\n");
     let (done, shown) = run(&moto, &["status", "-o", "json"]);
     assert!(done, "{shown}");
     let all: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(all.pointer("/0/mode"), Some(&json!("active")));
     assert_eq!(all.pointer("/0/waiting"), Some(&json!([])));
+    let (done, why) = run(&moto, &["explain", "-c", "nobody"]);
+    assert!(!done, "{why}");
+    assert!(why.contains("the ledger knows no cluster nobody"), "{why}");
+}
+
+#[test]
+fn entry_is_refused_only_if_functions_refuse_it() {
+    let moto = harness::Moto::start("demo");
+    moto.put_ledger();
+    moto.put_cluster("prod", &json!({}));
+    let settings = json!({"reservedENIs": "some"});
+    register(&moto, &json!({"type": "eks", "settings": settings}));
+    let (_, shown) = run(&moto, &["status"]);
+    assert!(!shown.contains("refused"), "{shown}");
+    let refused = json!({"Name": "/whittle/clusters/prod", "Type": "String", "Overwrite": true,
+        "Value": r#"{"type": "eks", "mode": "on"}"#});
+    moto.call("ssm", "put_parameter", refused);
+    let why = "mode is \"on\": expected \"active\" or \"shadow\"";
+    for command in [&["status"][..], &["clusters"], &["doctor", "prod"]] {
+        let (_, shown) = run(&moto, command);
+        assert!(shown.contains(why), "{command:?}: {shown}");
+    }
 }
 
 #[test]

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use model::{ClusterName, ledger::Pause};
-use ports::{Registry, registry::RegistryEntry};
+use ports::registry::RegistryEntry;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{memory_of, pauses, registry::account};
+use super::{
+    memory_of, pauses,
+    registry::{account, entries, read_entry},
+};
 use crate::{
     exit::Exit,
     journal::source::block_on,
@@ -31,7 +34,9 @@ struct RegisteredCluster {
     /// Reason for which the entry is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
-    pauses: Vec<ListedPause>,
+    /// `None` if the ledger cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pauses: Option<Vec<ListedPause>>,
     /// Pauses in words, for the table.
     #[serde(skip)]
     paused: Vec<String>,
@@ -66,7 +71,10 @@ impl Row for RegisteredCluster {
             self.name.clone(),
             cluster_type.to_owned(),
             mode.to_owned(),
-            self.pauses.len().to_string(),
+            match &self.pauses {
+                Some(pauses) => pauses.len().to_string(),
+                None => "?".to_owned(),
+            },
             reach.to_owned(),
             details.join("; "),
         ]
@@ -101,25 +109,26 @@ pub(crate) fn list(prefix: &str, stack: &Stack, output: &ListOutput) -> Result<E
 async fn read(prefix: &str, stack: &Stack) -> Result<(Vec<RegisteredCluster>, String)> {
     let _progress = Progress::of("Reading the registry");
     let account = account(prefix).await;
-    let entries = account.entries().await;
-    let entries = entries
-        .with_context(|| format!("cannot read {prefix}: it takes ssm:GetParametersByPath on it"))?;
-    let mut paused = paused(&entries, stack).await.unwrap_or_else(|error| {
-        eprintln!("whittle: pauses are not known: {error:#}");
-        BTreeMap::new()
-    });
+    let entries = entries(&account, prefix).await?;
+    let paused = paused(&entries, stack).await;
+    let mut paused = paused
+        .inspect_err(|error| eprintln!("whittle: pauses are not known: {error:#}"))
+        .ok();
     let clusters = entries.iter().map(|entry| {
         let (described, refused) = match description_of(entry) {
             Ok(described) => (Some(described), None),
             Err(why) => (None, Some(why)),
         };
-        let pauses = paused.remove(&entry.cluster).unwrap_or_default();
+        let pauses = paused.as_mut();
+        let pauses = pauses.map(|paused| paused.remove(&entry.cluster).unwrap_or_default());
+        let paused = pauses.iter().flatten().map(ToString::to_string).collect();
+        let listed = |pauses: Vec<Pause>| pauses.iter().map(ListedPause::from).collect();
         RegisteredCluster {
             name: entry.cluster.to_string(),
             entry: described,
             refused,
-            pauses: pauses.iter().map(ListedPause::from).collect(),
-            paused: pauses.iter().map(ToString::to_string).collect(),
+            pauses: pauses.map(listed),
+            paused,
         }
     });
     Ok((clusters.collect(), account.region().to_owned()))
@@ -127,16 +136,13 @@ async fn read(prefix: &str, stack: &Stack) -> Result<(Vec<RegisteredCluster>, St
 
 /// Type, mode and network of an entry, or why the entry is refused.
 fn description_of(entry: &RegistryEntry) -> Result<Entry, String> {
-    let body = entry.body.as_ref().map_err(ToString::to_string)?;
-    let read = turns::Entry::read(body).map_err(|error| error.to_string())?;
-    let text = |key: &str, default: &str| {
-        let value = body.get(key).and_then(Value::as_str);
-        value.unwrap_or(default).to_owned()
-    };
+    let read = read_entry(entry)?;
+    let body = entry.body.as_ref().map_err(String::clone)?;
+    let cluster_type = body.get("type").and_then(Value::as_str);
     Ok(Entry {
-        cluster_type: text("type", "?"),
+        cluster_type: cluster_type.unwrap_or("?").to_owned(),
         mode: mode_text(read.mode),
-        reach: text("reach", "public"),
+        reach: read.reach,
     })
 }
 

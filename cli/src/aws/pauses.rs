@@ -95,10 +95,7 @@ async fn known(ledger: &dyn Ledger, what: &PauseTarget) -> Result<Option<Cluster
     };
     let cluster = ClusterName::from(name);
     if ledger.meta(&cluster).await?.is_none() {
-        bail!(
-            "the ledger knows no cluster {name}: whittle clusters shows those that are registered, and one that was registered \
-             just now is known within a minute"
-        );
+        return Err(super::unknown_to_ledger(name));
     }
     Ok(Some(cluster))
 }

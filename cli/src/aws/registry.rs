@@ -263,6 +263,12 @@ pub(super) async fn entry_of(
     })
 }
 
+/// An entry as functions read it, or why they refuse it.
+pub(super) fn read_entry(entry: &RegistryEntry) -> Result<turns::Entry, String> {
+    let body = entry.body.as_ref().map_err(String::clone)?;
+    turns::Entry::read(body).map_err(|error| error.to_string())
+}
+
 /// Changes the mode of a registered cluster, and no other key of its entry.
 pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<Exit> {
     block_on(async {
@@ -275,8 +281,7 @@ pub(crate) fn switch(prefix: &str, cluster: &str, mode: Mode) -> Result<Exit> {
                  settings by whittle register {cluster} --replace"
             )
         };
-        let body = entry.body.map_err(|why| refused(&why))?;
-        let was = turns::Entry::read(&body).map_err(|why| refused(&why.to_string()))?;
+        let was = read_entry(&entry).map_err(|why| refused(&why))?;
         let mut out = std::io::stdout().lock();
         if was.mode == mode {
             writeln!(out, "{cluster} is in {} mode already.", mode_text(mode))?;
@@ -312,19 +317,14 @@ pub(crate) fn doctor(
 ) -> Result<Vec<Finding>> {
     block_on(async {
         let account = account(prefix).await;
-        let entry = entry_of(&account, prefix, cluster).await?.body;
-        let refused = match &entry {
-            Ok(entry) => turns::Entry::read(entry)
-                .err()
-                .map(|error| error.to_string()),
-            Err(why) => Some(why.clone()),
-        };
+        let entry = entry_of(&account, prefix, cluster).await?;
+        let refused = read_entry(&entry).err();
         let mut findings = found([Finding::new(
             "the registry entry is refused: the cluster is served by the last one that was good, if any",
             refused.into_iter().collect(),
             "correct the parameter, or overwrite it: whittle register <cluster> --replace",
         )]);
-        if let Ok(entry) = &entry {
+        if let Ok(entry) = &entry.body {
             findings.extend(checks::all(&account, cluster, entry, objects, at).await?);
         }
         Ok(findings)

@@ -11,6 +11,7 @@ use ports::{
     ledger::{ControlLedger, LaneLedger, Moved},
 };
 
+use super::unknown_to_ledger;
 use crate::{
     approve::{Arguments, listed},
     journal::source::block_on,
@@ -59,11 +60,6 @@ pub(crate) fn answer(
 
 async fn requests(ledger: &dyn Ledger, cluster: &str) -> Result<Vec<Request>> {
     let meta = ledger.meta(&ClusterName::from(cluster)).await?;
-    let meta = meta.with_context(|| {
-        format!(
-            "the ledger knows no cluster {cluster}: whittle clusters shows those that are registered, and one that was registered \
-             just now is known within a minute"
-        )
-    })?;
+    let meta = meta.ok_or_else(|| unknown_to_ledger(cluster))?;
     Ok(meta.requests)
 }

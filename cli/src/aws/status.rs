@@ -1,23 +1,20 @@
 //! `whittle status` in AWS: the registry, and the rows of its clusters in the ledger in one batch read.
 
-use std::{collections::BTreeSet, io::Write};
+use std::collections::BTreeSet;
 
 use anyhow::Result;
 use model::ClusterName;
-use ports::{
-    ledger::{ClusterLedger, ClusterSummary},
-    registry::RegistryEntry,
-};
+use ports::ledger::ClusterLedger;
 
 use super::{
     memory_of,
-    registry::{account, entries},
+    registry::{account, entries, read_entry},
+    unknown_to_ledger,
 };
 use crate::{
     exit::Exit,
     journal::source::block_on,
     moment::now,
-    settings,
     status::{Arguments, ClusterStatus},
 };
 
@@ -35,19 +32,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit> {
             let summary = summaries
                 .remove(&entry.cluster)
                 .unwrap_or_else(|| Ok(Default::default()));
-            let (summary, unreadable) = match summary {
-                Ok(summary) => (summary, None),
-                Err(error) => (Default::default(), Some(error.to_string())),
-            };
-            let refused = refusal(entry).or(unreadable);
+            let refused = read_entry(entry).err();
+            let summary = summary.as_ref().map_err(ToString::to_string);
             all.push(ClusterStatus::of(
                 entry.cluster.as_str(),
-                &summary,
+                summary,
                 refused,
                 now,
             ));
         }
-        std::io::stdout().write_all(arguments.render(&all, now)?.as_bytes())?;
+        if all.is_empty() {
+            eprintln!("No cluster is registered in {}.", account.region());
+        }
+        arguments.print(&all)?;
         Ok(Exit::Done)
     }))
 }
@@ -57,19 +54,10 @@ pub(crate) fn held_back(stack: &str, cluster: &str) -> Result<Vec<String>> {
     block_on(Box::pin(async {
         let (ledger, _) = memory_of(stack).await?;
         let name = ClusterName::from(cluster);
-        let summaries = ledger.cluster_summaries(&[name.clone()].into()).await?;
-        let summary = summaries.into_iter().find(|(known, _)| *known == name);
-        let summary =
-            summary.map_or_else(|| Ok(ClusterSummary::default()), |(_, summary)| summary)?;
-        Ok(ClusterStatus::of(cluster, &summary, None, now()).held_back())
+        let mut summaries = ledger.cluster_summaries(&[name.clone()].into()).await?;
+        let summary = summaries.remove(&name).transpose()?;
+        let summary = summary.filter(|summary| summary.meta.is_some());
+        let summary = summary.ok_or_else(|| unknown_to_ledger(cluster))?;
+        Ok(ClusterStatus::of(cluster, Ok(&summary), None, now()).held_back())
     }))
-}
-
-/// Why functions refuse an entry.
-fn refusal(entry: &RegistryEntry) -> Option<String> {
-    let refusal = match &entry.body {
-        Ok(body) => settings::refusal(body),
-        Err(why) => Some(why.clone()),
-    };
-    refusal.map(|why| format!("the registry entry is refused: {why}"))
 }

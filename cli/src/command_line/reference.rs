@@ -19,8 +19,10 @@ AWS CLI does (`AWS_PROFILE`, `AWS_REGION`); [Permissions](permissions.md#permiss
 read a cluster use the current context of the kubeconfig (`KUBECONFIG`), as kubectl does, unless `--context` and `--kubeconfig` name
 another. `register`, `import` and, for a registered cluster, `doctor` use only a context that is named.
 
-`register`, `activate`, `deactivate` and `unregister` change the registry, and access entries if an option says so. `pause`, `resume`,
-`approve` and `caps` change the ledger; `approve` without a request changes the registry entry. All other commands only read.
+`register`, `activate`, `deactivate`, `unregister` and `settings set` change the registry, and access entries if an option says so.
+`init` writes the registry entry of a new cluster and the file of the chart's values; its `--create-` options create resources in IAM, EKS
+and EC2. `pause`, `resume`, `approve` and `caps` change the ledger; `approve` without a request changes the registry entry, and
+`unregister --purge` deletes the cluster's rows in the ledger. All other commands only read AWS and clusters.
 ";
 
 fn page() -> String {
