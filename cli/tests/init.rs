@@ -334,7 +334,7 @@ fn existing_entry_decides_mode_network_and_settings() {
     let written = std::fs::read_to_string(&values).unwrap();
     assert!(written.contains("/whittle-vpc-1-provision"), "{written}");
 
-    let (code, shown) = account.init(&values, &["--create-all", "--reach", "public"]);
+    let (code, shown) = account.init(&values, &["--reach", "public"]);
     assert_eq!(code, 1, "{shown}");
     assert_eq!(
         line_of(&shown, step),
@@ -344,7 +344,7 @@ fn existing_entry_decides_mode_network_and_settings() {
     assert_eq!(account.entry(), Some(entry));
 
     account.register(&json!({"type": "eks", "mode": "on"}));
-    let (code, shown) = account.init(&values, &["--create-all"]);
+    let (code, shown) = account.init(&values, &[]);
     assert_eq!(code, 1, "{shown}");
     assert_eq!(
         line_of(&shown, step),
