@@ -325,7 +325,14 @@ pub(crate) fn doctor(
             "correct the parameter, or overwrite it: whittle register <cluster> --replace",
         )]);
         if let Ok(entry) = &entry.body {
-            findings.extend(checks::all(&account, cluster, entry, objects, at).await?);
+            match checks::all(&account, cluster, entry, objects, at).await {
+                Ok(more) => findings.extend(more),
+                // The refused entry may be the reason.
+                Err(error) if !findings.is_empty() => {
+                    eprintln!("whittle: {cluster} is not checked further: {error:#}");
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(findings)
     })
