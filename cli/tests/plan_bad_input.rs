@@ -194,7 +194,7 @@ fn contradicting_requirements_are_reported() {
             "[{key: kubernetes.io/arch, operator: In, values: [arm64]}, \
               {key: kubernetes.io/arch, operator: NotIn, values: [arm64]}]",
         ),
-        "default/bad\n    asks for both kubernetes.io/arch In [arm64] (required node affinity) and \
+        "default/bad\n    requires both kubernetes.io/arch In [arm64] (required node affinity) and \
          kubernetes.io/arch NotIn [arm64] (required node affinity): no node has both",
     );
 }
@@ -206,7 +206,7 @@ fn node_selector_that_contradicts_the_affinity_is_reported() {
     ) + "  nodeSelector: {kubernetes.io/arch: amd64}\n";
     assert_reported(
         &bad,
-        "default/bad\n    asks for both kubernetes.io/arch In [amd64] (node selector) and \
+        "default/bad\n    requires both kubernetes.io/arch In [amd64] (node selector) and \
          kubernetes.io/arch In [arm64 riscv64] (required node affinity): no node has both",
     );
 }
