@@ -113,7 +113,7 @@ fn describe<'a>(
         Refusal::Ports => port(claim, core, context),
         Refusal::Volumes => volumes(claim, core, context),
         Refusal::Devices(_) => Reason::Devices(devices(claim, core, context)),
-        Refusal::Topology(group, _) => topology(*group, claim, context),
+        Refusal::Topology(group, _) => topology(*group, claim, core, context),
         Refusal::Types(_) | Refusal::MinValues(_) => {
             let query = binding::TypeQuery {
                 claim,
@@ -286,7 +286,12 @@ fn constraint_name(group: &Group) -> String {
     }
 }
 
-fn topology(id: GroupId, claim: &Claim<'_>, context: &PlacementContext<'_>) -> Reason {
+fn topology(
+    id: GroupId,
+    claim: &Claim<'_>,
+    core: &ShapeCore<'_>,
+    context: &PlacementContext<'_>,
+) -> Reason {
     let Some(group) = context.topology.group(id) else {
         return Reason::NextRound;
     };
@@ -305,7 +310,31 @@ fn topology(id: GroupId, claim: &Claim<'_>, context: &PlacementContext<'_>) -> R
         counts: counts
             .map(|domain| (context.algebra.text(domain.value).to_owned(), domain.count))
             .collect(),
+        volumes: domains_of_volumes(group.key, core, context),
     }
+}
+
+/// Values of the topology key with which the pod's volumes are reachable; `None` if they are reachable with all.
+fn domains_of_volumes(
+    key: Sym,
+    core: &ShapeCore<'_>,
+    context: &PlacementContext<'_>,
+) -> Option<Requirement> {
+    let algebra = &context.algebra;
+    let alternatives = core.volumes.alternatives.iter();
+    let reachable = alternatives.map(|sets| {
+        let wanted = algebra.get(sets.on_nodes, key)?;
+        Some(to_requirement(key, wanted, algebra))
+    });
+    let merged = reachable.reduce(|all, more| {
+        let (mut all, more) = (all?, more?);
+        if all.complement || more.complement {
+            return None;
+        }
+        all.values.extend(more.values);
+        Some(all)
+    });
+    merged.flatten()
 }
 
 fn too_few(unmet: &UnmetMinValues, algebra: &Algebra) -> Reason {

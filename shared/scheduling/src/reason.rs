@@ -90,6 +90,8 @@ pub enum Reason {
         key: String,
         /// Counts per domain, up to `DOMAINS_SHOWN`.
         counts: Vec<(String, u32)>,
+        /// Domains that the pod's volumes are limited to.
+        volumes: Option<Requirement>,
     },
     /// No node has the topology key of a constraint.
     NoDomain {
@@ -283,13 +285,23 @@ impl fmt::Display for Reason {
                 }
                 write!(f, " only {}: {lack}", list(to))
             }
-            Self::Topology { rule, key, counts } => {
+            Self::Topology {
+                rule,
+                key,
+                counts,
+                volumes,
+            } => {
                 write!(f, "{rule} on {key} cannot be satisfied")?;
-                if counts.is_empty() {
-                    return Ok(());
+                if !counts.is_empty() {
+                    let shown = counts.iter().map(|(domain, pods)| format!("{domain}: {pods}"));
+                    write!(f, " ({})", shown.collect::<Vec<_>>().join(", "))?;
                 }
-                let shown: Vec<String> = counts.iter().map(|(d, n)| format!("{d}: {n}")).collect();
-                write!(f, " ({})", shown.join(", "))
+                match volumes {
+                    Some(reachable) => {
+                        write!(f, ", and its volumes are only reachable with {reachable}")
+                    }
+                    None => Ok(()),
+                }
             }
             Self::NoDomain { rule, key, meant } => {
                 write!(f, "{rule} uses label {key}, which its nodes do not have")?;

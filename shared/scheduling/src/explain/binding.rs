@@ -259,7 +259,7 @@ impl<'a> TypeQuery<'_, 'a> {
         if let Err(Refusal::Topology(group, _)) =
             claim.keep_beside_daemons(constraints, &mut rows, context)
         {
-            return Some(topology(group, claim, context));
+            return Some(topology(group, claim, core, context));
         }
         let template = context.templates.get(claim.template)?;
         let catalog = context.catalogs.get(template.catalog)?;
