@@ -1,11 +1,12 @@
 //! Preferences of the input's pods, in groups that can be ignored one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{
     labels,
     pod::{NodeSelectorTerm, Pod, PodAffinityTerm, TopologySpread},
     snapshot::PreferencePolicy,
+    taint::{Taint, TaintEffect},
 };
 
 use crate::{input::Input, spec::FULL_WEIGHT};
@@ -17,6 +18,8 @@ pub(crate) enum Preference<'a> {
     Affinity(&'a (i32, PodAffinityTerm)),
     AntiAffinity(&'a (i32, PodAffinityTerm)),
     NodeAffinity(&'a (i32, NodeSelectorTerm)),
+    /// Nodes without a PreferNoSchedule taint that the pod does not tolerate.
+    PreferNoSchedule,
 }
 
 /// Upper bound on groups, because each group takes a solve. Further preferences share groups.
@@ -42,9 +45,11 @@ impl IgnoredPreferences {
     }
 }
 
-/// All preferences of the input's pods, except those against PreferNoSchedule taints.
+/// All preferences of the input's pods.
 #[derive(Debug, Default)]
 pub(crate) struct Preferences<'a> {
+    /// PreferNoSchedule taints of NodePools and nodes.
+    avoided: BTreeSet<&'a Taint>,
     stated: BTreeMap<Preference<'a>, Stated>,
     /// Weight of each group, summed over its preferences and the pods that state them.
     weights: Vec<u64>,
@@ -63,16 +68,20 @@ impl<'a> Preferences<'a> {
         if input.options.preference_policy != PreferencePolicy::Respect {
             return Self::default();
         }
+        let taints = input.pools.iter().flat_map(|pool| pool.taints);
+        let taints = taints.chain(input.nodes.iter().flat_map(|n| n.taints.iter().copied()));
+        let avoided = taints.filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+        let mut all = Self {
+            avoided: avoided.collect(),
+            ..Self::default()
+        };
         let mut weights: BTreeMap<Preference<'a>, u64> = BTreeMap::new();
         for pod in &input.pods {
-            for preference in Preference::of_pod(pod) {
+            for preference in all.of_pod(pod) {
                 *weights.entry(preference).or_default() += u64::from(preference.weight());
             }
         }
-        let mut all = Self {
-            stated: BTreeMap::new(),
-            weights: vec![0; weights.len().min(GROUPS_MAX)],
-        };
+        all.weights = vec![0; weights.len().min(GROUPS_MAX)];
         let (preferences, groups) = (weights.len(), all.weights.len());
         for (at, (preference, weight)) in weights.into_iter().enumerate() {
             let group = at * groups / preferences;
@@ -82,6 +91,14 @@ impl<'a> Preferences<'a> {
             }
         }
         all
+    }
+
+    /// Preferences of one pod.
+    pub(crate) fn of_pod(&self, pod: &'a Pod) -> impl Iterator<Item = Preference<'a>> {
+        let tolerates = |taint: &&Taint| pod.tolerations.iter().any(|own| own.tolerates(taint));
+        let avoids = self.avoided.iter().any(|taint| !tolerates(taint));
+        let taints = avoids.then_some(Preference::PreferNoSchedule);
+        Preference::of_pod(pod).chain(taints)
     }
 
     pub(crate) fn all(&self) -> IgnoredPreferences {
@@ -136,7 +153,7 @@ impl<'a> Preferences<'a> {
 }
 
 impl<'a> Preference<'a> {
-    pub(crate) fn of_pod(pod: &'a Pod) -> impl Iterator<Item = Self> {
+    fn of_pod(pod: &'a Pod) -> impl Iterator<Item = Self> {
         let spreads = pod.topology_spread.iter();
         let spreads = spreads.filter(|constraint| constraint.is_soft());
         let attracted = pod.pod_affinity.preferred.iter();
@@ -152,13 +169,16 @@ impl<'a> Preference<'a> {
     fn is_zone_spread(&self) -> bool {
         match self {
             Self::Spread(spread) => labels::normalized(&spread.topology_key) == labels::ZONE,
-            Self::Affinity(_) | Self::AntiAffinity(_) | Self::NodeAffinity(_) => false,
+            Self::Affinity(_)
+            | Self::AntiAffinity(_)
+            | Self::NodeAffinity(_)
+            | Self::PreferNoSchedule => false,
         }
     }
 
     fn weight(&self) -> u32 {
         match self {
-            Self::Spread(_) => FULL_WEIGHT,
+            Self::Spread(_) | Self::PreferNoSchedule => FULL_WEIGHT,
             Self::Affinity((weight, _)) | Self::AntiAffinity((weight, _)) => weight.unsigned_abs(),
             Self::NodeAffinity((weight, _)) => weight.unsigned_abs(),
         }

@@ -26,8 +26,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) tolerates_prefer_no_schedule: bool,
     /// Domains that the pod is confined to, so that pods with affinity to it can follow.
     pub(crate) confined: Option<Rc<Requirements>>,
-    /// Summed weight of dropped preferences. Under [`Relaxation::LightestFirst`], node affinity is not included, since the
-    /// node shows which of its terms are met.
+    /// Summed weight of dropped preferences. Under [`Relaxation::LightestFirst`], node affinity and taints are not included,
+    /// since the node shows which of them are met.
     pub(crate) dropped_weight: u32,
     relaxation: Relaxation,
 }
@@ -85,10 +85,10 @@ impl<'a> Spec<'a> {
 
     /// Spec without preferences, except those against PreferNoSchedule taints.
     pub(crate) fn without_preferences(self) -> Self {
-        self.without(|_| true)
+        self.without(|preference| preference != Preference::PreferNoSchedule)
     }
 
-    /// Spec without the ignored preferences. Preferences against PreferNoSchedule taints stay.
+    /// Spec without the ignored preferences.
     pub(crate) fn without(mut self, is_ignored: impl Fn(Preference<'a>) -> bool) -> Self {
         let mut lost = 0_u32;
         let mut lose = |weight: u32| lost = lost.saturating_add(weight);
@@ -109,6 +109,7 @@ impl<'a> Spec<'a> {
         });
         self.preferred
             .retain(|term| !is_ignored(Preference::NodeAffinity(term)));
+        self.tolerates_prefer_no_schedule |= is_ignored(Preference::PreferNoSchedule);
         self.dropped_weight = self.dropped_weight.saturating_add(lost);
         self
     }
@@ -150,9 +151,14 @@ impl<'a> Spec<'a> {
         (none, alone)
     }
 
+    /// Whether the node shows which preferred node affinities and PreferNoSchedule taints are met.
+    pub(crate) fn is_judged_by_node(&self) -> bool {
+        self.relaxation == Relaxation::LightestFirst
+    }
+
     /// Preferred node affinities of the pod with their weights; none if preferences are ignored.
     pub(crate) fn preferred_terms(&self) -> impl Iterator<Item = (u32, Requirements)> {
-        let counted = self.relaxation == Relaxation::LightestFirst;
+        let counted = self.is_judged_by_node();
         let terms = self.pod.node_affinity.preferred.iter();
         terms.filter(move |_| counted).map(|(weight, term)| {
             let mut requirements = Requirements::default();
@@ -166,7 +172,9 @@ impl<'a> Spec<'a> {
         self.without(|preference| match preference {
             Preference::Spread(constraint) => constraint.topology_key == HOSTNAME,
             Preference::AntiAffinity((_, term)) => term.topology_key == HOSTNAME,
-            Preference::Affinity(_) | Preference::NodeAffinity(_) => false,
+            Preference::Affinity(_)
+            | Preference::NodeAffinity(_)
+            | Preference::PreferNoSchedule => false,
         })
     }
 
@@ -236,7 +244,10 @@ impl<'a> Spec<'a> {
             RelaxationStep::Spread => {
                 spec.spread.swap_remove(spread?);
             }
-            RelaxationStep::PreferNoSchedule => spec.tolerates_prefer_no_schedule = true,
+            RelaxationStep::PreferNoSchedule => {
+                spec.tolerates_prefer_no_schedule = true;
+                lost = 0;
+            }
             RelaxationStep::RequiredTerm => return None,
         }
         spec.dropped_weight = spec.dropped_weight.saturating_add(lost);

@@ -13,6 +13,7 @@ use crate::{
     shape::ShapeId,
     solve::Solver,
     spec::FULL_WEIGHT,
+    tolerance::TaintsId,
 };
 
 /// Unmet preferences of a placed pod.
@@ -63,7 +64,12 @@ pub(super) fn collect(
     let mut found = Vec::new();
     let places = new_sets.iter().zip(&result.new_nodes);
     for (set, node) in places {
-        let place = (*set, Undefined::WellKnown);
+        let template = solver.context.templates.get(node.pool);
+        let place = JudgedNode {
+            set: *set,
+            undefined: Undefined::WellKnown,
+            taints: template.map(|template| template.taints),
+        };
         let price = node.choices.first().map(|choice| choice.price);
         let price = price.unwrap_or_default();
         let input = Rc::clone(&solver.context.input);
@@ -80,12 +86,26 @@ pub(super) fn collect(
         }));
     }
     let taking = solver.nodes.iter().filter(|node| !node.pods.is_empty());
-    let sets: BTreeMap<usize, SetId> = taking.map(|node| (node.index, node.set)).collect();
+    let known = taking.map(|node| (node.index, (node.set, node.taints)));
+    let known: BTreeMap<usize, (SetId, TaintsId)> = known.collect();
     for (index, pods) in &result.existing {
-        let set = sets.get(index).copied().unwrap_or(Algebra::EMPTY);
-        found.extend(terms.dropped_preferences(solver, (set, Undefined::Refused), pods));
+        let known = known.get(index).copied();
+        let place = JudgedNode {
+            set: known.map_or(Algebra::EMPTY, |(set, _)| set),
+            undefined: Undefined::Refused,
+            taints: known.map(|(_, taints)| taints),
+        };
+        found.extend(terms.dropped_preferences(solver, place, pods));
     }
     found
+}
+
+/// Properties of a node that decide about preferences.
+#[derive(Clone, Copy)]
+struct JudgedNode {
+    set: SetId,
+    undefined: Undefined,
+    taints: Option<TaintsId>,
 }
 
 /// Per shape, the interned preferred node affinities with their weights.
@@ -97,7 +117,7 @@ impl PreferredTerms {
     fn dropped_preferences(
         &mut self,
         solver: &mut Solver<'_>,
-        (set, undefined): (SetId, Undefined),
+        node: JudgedNode,
         pods: &[usize],
     ) -> Vec<DroppedPreferences> {
         let mut found = Vec::new();
@@ -116,15 +136,24 @@ impl PreferredTerms {
                     .collect()
             });
             let unmet = terms.iter().filter(|(_, term)| {
-                let narrowed = algebra.narrow(set, *term, undefined);
-                match undefined {
+                let narrowed = algebra.narrow(node.set, *term, node.undefined);
+                match node.undefined {
                     Undefined::Refused => narrowed.is_none(),
                     // Unmet as well if the node may still become one without the preferred values.
-                    Undefined::WellKnown => narrowed != Some(set),
+                    Undefined::WellKnown => narrowed != Some(node.set),
                 }
             });
             let unmet = unmet.map(|(weight, _)| *weight);
-            let weight = unmet.fold(core.spec.dropped_weight, u32::saturating_add);
+            let mut weight = unmet.fold(core.spec.dropped_weight, u32::saturating_add);
+            if let Some(taints) = node.taints
+                && solver.may_tolerate
+                && core.spec.is_judged_by_node()
+            {
+                let tolerance = &mut solver.context.tolerance;
+                let own = tolerance.tolerations(&core.spec.pod.tolerations, false);
+                let avoids = !tolerance.tolerates(own, taints);
+                weight = weight.saturating_add(if avoids { FULL_WEIGHT } else { 0 });
+            }
             if weight > 0 {
                 found.push(DroppedPreferences {
                     pod: *pod,

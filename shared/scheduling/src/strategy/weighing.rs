@@ -11,7 +11,7 @@ use super::{OtherCosts, cost, dropped_weight, unplaced};
 use crate::{
     Effort, Input, SolveResult,
     lower_bound::least_cost_of_any,
-    preferences::{IgnoredPreferences, Preference, Preferences},
+    preferences::{IgnoredPreferences, Preferences},
     spec::FULL_WEIGHT,
     template,
 };
@@ -62,7 +62,7 @@ pub(super) fn weigh(
         // The preferences of moved pods may be unmet already, so any cost may be too high.
         Effort::First => 0,
     };
-    if !may_be_overpaid(&asking, input, worth) {
+    if !may_be_overpaid(&asking, input, &preferences, worth) {
         return asking;
     }
     let asking = ValuedResult::new(asking, other_costs);
@@ -141,7 +141,12 @@ fn allows_zone(requirements: &Requirements, zone: &str) -> bool {
 
 /// Whether dropping preferences may save more than the value of the lightest group. Groups that are partly unmet, or partly met
 /// by chance, count as honored.
-fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool {
+fn may_be_overpaid<'a>(
+    result: &SolveResult,
+    input: &Input<'a>,
+    preferences: &Preferences<'a>,
+    worth: i128,
+) -> bool {
     let is_more = |saved: i64| i128::from(saved) > worth;
     let cost = cost(result);
     if !is_more(cost) {
@@ -150,7 +155,7 @@ fn may_be_overpaid(result: &SolveResult, input: &Input<'_>, worth: i128) -> bool
     if input.options.effort == Effort::First {
         let own = result.new_nodes.iter().flat_map(|node| &node.pods);
         let mut own = own.filter_map(|pod| input.pods.get(*pod));
-        return own.any(|pod| Preference::of_pod(pod).next().is_some());
+        return own.any(|pod| preferences.of_pod(pod).next().is_some());
     }
     // Existing nodes cost nothing more, and the lower bound does not include the pods that they would take.
     !input.nodes.is_empty() || is_more(cost.saturating_sub(least_cost_of_any(input, result)))
