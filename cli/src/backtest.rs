@@ -168,6 +168,7 @@ pub(crate) fn carry_out(
         terminate_first: false,
         freed: None,
         savings: NanosPerHour(0),
+        preferences_lost: NanosPerHour(0),
         because: String::new(),
     };
     simulate_apply::carry_out(&command, snapshot);

@@ -312,3 +312,28 @@ fn node_without_the_consolidatable_condition_names_the_missing_condition() {
         "{text}"
     );
 }
+
+/// Two small nodes cost $0.0022/h more than one of twice the size, because of the second root volume.
+#[test]
+fn preferred_zone_spread_is_not_given_up_for_less_than_its_worth() {
+    let pods = |node: &str| {
+        let pods = ["1", "2"].map(|number| pod(&format!("{node}-{number}"), node, "900m", ""));
+        pods.concat().replace(
+            "spec:\n",
+            "spec:\n  topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, \
+             whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]\n",
+        )
+    };
+    let all = cluster(&[("first", &pods("first")), ("second", &pods("second"))]);
+    let (first, second) = all.split_at(all.find("{name: second-claim").unwrap());
+    let manifests = format!("{first}{}", second.replace("us-east-1a", "us-east-1b"));
+    let plan = |worth| plan_with(&manifests, &["--preference-worth", worth]);
+    let sold = "first, second of $0.7724/h, replaced by 1 of $0.1942/h";
+    let text = plan("0.005");
+    assert!(
+        !text.contains(sold) && text.contains("replaced by"),
+        "{text}"
+    );
+    let text = plan("0");
+    assert!(text.contains(sold), "{text}");
+}

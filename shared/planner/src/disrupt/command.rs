@@ -47,6 +47,8 @@ pub struct Command {
     pub evicts: BTreeMap<NodePoolName, u32>,
     /// Savings per hour; negative if a replacement for drift costs more.
     pub savings: NanosPerHour,
+    /// Worth per hour of the preferences that the moved pods lose.
+    pub preferences_lost: NanosPerHour,
     pub because: String,
 }
 
@@ -143,6 +145,7 @@ pub(super) fn of_simulation<'a>(
     }
     Command {
         wanted: simulation.wanted.clone(),
+        preferences_lost: simulation.preferences_lost,
         ..command(
             reason_and_method,
             candidates,
@@ -243,6 +246,7 @@ fn command(
         freed: None,
         evicts,
         savings,
+        preferences_lost: NanosPerHour(0),
         because,
     }
 }

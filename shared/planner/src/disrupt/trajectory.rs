@@ -1,4 +1,5 @@
-//! Trajectory of a command: price of the cluster once no further move pays, and the number of pods moved until then.
+//! Trajectory of a command: price of the cluster once no further move pays, with the preferences given up on the way, and the
+//! number of pods moved until then.
 
 use jiff::SignedDuration;
 use model::{Snapshot, ledger::Cursor};
@@ -13,7 +14,7 @@ const STEP_DURATION: SignedDuration = SignedDuration::from_mins(5);
 /// End state of a sequence of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trajectory {
-    /// Price of all nodes at the end, per hour.
+    /// Price of all nodes at the end, and worth of the preferences that its commands gave up, per hour.
     pub(super) cost: i64,
     pub(super) moved: usize,
 }
@@ -26,9 +27,14 @@ pub(super) fn follow(
     evaluate: impl Fn(&Snapshot) -> DisruptionResult,
 ) -> Trajectory {
     let mut snapshot = snapshot.clone();
-    let mut moved = command.map_or(0, |command| {
-        simulate_apply::carry_out(command, &mut snapshot)
-    });
+    let (mut moved, mut lost) = (0, 0_i64);
+    let mut carry_out = |command: &Command, snapshot: &mut Snapshot| {
+        moved += simulate_apply::carry_out(command, snapshot);
+        lost = lost.saturating_add(command.preferences_lost.0);
+    };
+    if let Some(command) = command {
+        carry_out(command, &mut snapshot);
+    }
     snapshot.cursor = plan;
     for _ in 1..STEPS_MAX {
         snapshot.now += STEP_DURATION;
@@ -36,14 +42,13 @@ pub(super) fn follow(
         if result.commands.is_empty() {
             break;
         }
-        let carried_out = result.commands.iter();
-        moved += carried_out
-            .map(|command| simulate_apply::carry_out(command, &mut snapshot))
-            .sum::<usize>();
+        for command in &result.commands {
+            carry_out(command, &mut snapshot);
+        }
         snapshot.cursor = result.cursor.filter(|cursor| !cursor.is_unfinished());
     }
     Trajectory {
-        cost: simulate_apply::cost(&snapshot).0,
+        cost: simulate_apply::cost(&snapshot).0.saturating_add(lost),
         moved,
     }
 }
