@@ -2,6 +2,7 @@
 
 pub(crate) mod disruption;
 pub(crate) mod hints;
+mod overlays;
 mod parts;
 mod protection;
 mod refusals;
@@ -191,6 +192,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let known = hints::KnownLabels::of(&snapshot);
     for hint in known.of_pools(&snapshot) {
         eprintln!("whittle: {hint}");
+    }
+    for note in overlays::notes(&snapshot, &known) {
+        eprintln!("whittle: {note}");
     }
     for note in protection::notes(&snapshot) {
         eprintln!("whittle: {note}");

@@ -74,7 +74,7 @@ impl KnownLabels {
     }
 
     /// Mistakes in requirements, such as a NodePool's.
-    fn of_requirements(&self, requirements: &[NodeSelectorRequirement]) -> Vec<String> {
+    pub(super) fn of_requirements(&self, requirements: &[NodeSelectorRequirement]) -> Vec<String> {
         let mut hints = Vec::new();
         for requirement in requirements {
             if let Some(hint) = self.of_key(&requirement.key) {

@@ -47,9 +47,9 @@ pub use node_pool_hash::{NODE_POOL_HASH_VERSION, node_pool_hash};
 pub use orchestration::{Advance, advance, forgotten_marks, spent};
 pub use pods::is_reschedulable;
 pub use provision::{
-    EffectiveZone, Exceeded, PendingPods, buffer_pods, conflicting_overlays, exceeded,
-    is_provisionable, overlaid_types, pending_pods, pool_spending, priced_previews, provision,
-    provision_full, provision_with, spending,
+    EffectiveZone, Exceeded, OverlayProblem, PendingPods, buffer_pods, conflicting_overlays,
+    exceeded, ineffective_overlays, is_provisionable, overlaid_types, pending_pods, pool_spending,
+    priced_previews, provision, provision_full, provision_with, spending,
 };
 pub use registration_health::RegistrationHealth;
 pub use repair::{Failures, failures};

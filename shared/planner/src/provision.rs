@@ -37,8 +37,7 @@ pub use self::{
     buffers::buffer_pods,
     caps::{Exceeded, exceeded, pool_spending, spending},
     intake::is_provisionable,
-    overlays::conflicting_overlays,
-    overlays::overlaid_types,
+    overlays::{OverlayProblem, conflicting_overlays, ineffective_overlays, overlaid_types},
     pending::{EffectiveZone, PendingPods, pending_pods},
     previews::priced_previews,
 };

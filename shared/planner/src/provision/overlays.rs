@@ -1,9 +1,8 @@
 //! NodeOverlays: user-defined prices and extended resources of instance types (docs/spec/scheduling.md#node-overlay).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+mod without_effect;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use model::{
     InstanceType, NanosPerHour, NodePoolName, Resources, Snapshot,
@@ -14,6 +13,9 @@ use model::{
     selector::Operator,
     snapshot::NodeOverlay,
 };
+
+use self::without_effect::accepted;
+pub use self::without_effect::{OverlayProblem, conflicting_overlays, ineffective_overlays};
 
 pub(super) type Types = Arc<Vec<InstanceType>>;
 
@@ -64,49 +66,12 @@ pub(super) fn changes(plain: &InstanceType, overlaid: &InstanceType) -> (bool, b
     )
 }
 
-/// NodeOverlays that are not applied because another one of equal weight sets the same price or resource.
-pub fn conflicting_overlays(snapshot: &Snapshot) -> BTreeSet<&str> {
-    let pools = snapshot.node_pools.iter();
-    let types: Vec<(&NodePool, Types)> = pools
-        .filter_map(|pool| {
-            let types = snapshot.instance_types.get(&pool.name)?;
-            Some((pool, Arc::clone(types)))
-        })
-        .collect();
-    let all = snapshot
-        .node_overlays
-        .iter()
-        .map(|overlay| overlay.name.as_str());
-    let accepted = accepted(&snapshot.node_overlays, &types);
-    let accepted: BTreeSet<&str> = accepted
-        .iter()
-        .map(|overlay| overlay.name.as_str())
-        .collect();
-    all.filter(|name| !accepted.contains(name)).collect()
-}
-
-/// Overlays to apply, heaviest first. Overlays of equal weight that set the same price or resource are both dropped.
-fn accepted<'a>(overlays: &'a [NodeOverlay], types: &[(&NodePool, Types)]) -> Vec<&'a NodeOverlay> {
-    let mut ordered: Vec<&NodeOverlay> = overlays.iter().collect();
-    ordered.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
-    let mut claimed: BTreeSet<(i32, Target)> = BTreeSet::new();
-    ordered.retain(|overlay| {
-        let targets = targets(overlay, types);
-        let conflicts = targets
-            .iter()
-            .any(|target| claimed.contains(&(overlay.weight, target.clone())));
-        if !conflicts {
-            claimed.extend(targets.into_iter().map(|target| (overlay.weight, target)));
-        }
-        !conflicts
-    });
-    ordered
-}
-
 /// A value that an overlay sets: the price of an offering, or a resource of an instance type.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
+    /// NodePool, instance type, and index of the offering.
     Price(NodePoolName, String, usize),
+    /// NodePool, instance type, and resource.
     Capacity(NodePoolName, String, String),
 }
 
