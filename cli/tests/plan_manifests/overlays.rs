@@ -37,10 +37,6 @@ fn node_overlays_without_effect_are_reported_with_the_remedy() {
         |requirements: &str| format!("requirements: [{requirements}], priceAdjustment: '-10%'");
     for (spec, warning) in [
         (
-            requiring("{key: karpenter.sh/nodepol, operator: In, values: [web]}"),
-            "no node has the label karpenter.sh/nodepol (did you mean karpenter.sh/nodepool?)",
-        ),
-        (
             requiring(
                 "{key: node.kubernetes.io/instance-type, operator: In, values: [m55.xlarge]}",
             ),
