@@ -135,6 +135,7 @@ impl Executor<'_> {
             .await?;
         match sent {
             SendOutcome::Answered(answered) => {
+                self.close(&call).await?;
                 let used: Vec<&str> = answered.subnets.iter().map(String::as_str).collect();
                 let mut free = shared.free();
                 free.give_back(&needed, &used);
@@ -156,7 +157,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Sends a frozen request and settles its answer.
+    /// Sends a frozen request and settles its answer. The caller closes the call if it was answered.
     pub(crate) async fn request(
         &self,
         call: &Call,
@@ -186,7 +187,6 @@ impl Executor<'_> {
                     let failed = self.fail(member, &why, reason, outcome).await;
                     outcome.isolate(member.name(), failed)?;
                 }
-                self.close(call).await?;
                 Ok(SendOutcome::Answered(SubnetUse::default()))
             }
             Err(
@@ -199,7 +199,6 @@ impl Executor<'_> {
                     let ended = self.end_with_refusal(member, &refusal, outcome).await;
                     outcome.isolate(member.name(), ended)?;
                 }
-                self.close(call).await?;
                 Ok(SendOutcome::Answered(SubnetUse::default()))
             }
             Err(CloudError::Postponed { action, until }) => {

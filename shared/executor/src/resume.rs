@@ -124,10 +124,15 @@ impl Executor<'_> {
                 None => return Ok(()),
             }
         };
-        let members = self.members(&call).await?;
+        let (members, some_unreadable) = self.members(&call).await?;
         if members.is_empty() {
             return self.close_if_over(&call).await;
         }
+        // Instances of a call stay as long as it is open: a member that cannot be read may own one.
+        let close = async || match some_unreadable {
+            true => Ok(()),
+            false => self.close(&call).await,
+        };
         let found = self.cloud.instances_of_launch(self.cluster, token).await?;
         let (alive, dead): (Vec<&Instance>, Vec<&Instance>) =
             found.iter().partition(|instance| instance.state.is_alive());
@@ -166,7 +171,7 @@ impl Executor<'_> {
             self.void(intent, "its NodeClaim is gone", outcome).await?;
         }
         if left.is_empty() || call.closed {
-            return self.close(&call).await;
+            return close().await;
         }
         if self.is_overdue(&call) {
             for member in &left {
@@ -174,7 +179,7 @@ impl Executor<'_> {
                 let failed = self.fail(member, why, None, outcome).await;
                 outcome.isolate(member.name(), failed)?;
             }
-            return self.close(&call).await;
+            return close().await;
         }
         let not_after = self.lease().until;
         match self
@@ -183,7 +188,8 @@ impl Executor<'_> {
         {
             // The turn that froze it may have sent it.
             SendOutcome::NotSent(members, why) => leave_unfinished(&members, &why, outcome),
-            SendOutcome::Answered(_) | SendOutcome::Unanswered => {}
+            SendOutcome::Answered(_) => close().await?,
+            SendOutcome::Unanswered => {}
         }
         Ok(())
     }
@@ -191,7 +197,11 @@ impl Executor<'_> {
     /// Closes a call that owes no member an instance any more; members leased by other turns are left to them.
     async fn close_if_over(&self, call: &Call) -> Result<(), ExecutorError> {
         for name in &call.members {
-            let intent = self.ledger.intent(self.cluster, name).await?;
+            let intent = match self.ledger.intent(self.cluster, name).await {
+                // A launch that cannot be read may be under way.
+                Err(LedgerError::Newer { .. } | LedgerError::Corrupt { .. }) => return Ok(()),
+                intent => intent?,
+            };
             if intent.is_some_and(|intent| token(&intent) == Some(&call.request.token)) {
                 return Ok(());
             }
@@ -200,9 +210,11 @@ impl Executor<'_> {
     }
 
     /// The members of a call that are still launching under it, leased. Members whose NodeClaim is gone have an empty one; a
-    /// NodeClaim that is being deleted is left to the terminator, lease and all (docs/protocol.md#a5).
-    async fn members(&self, call: &Call) -> Result<Vec<Member>, ExecutorError> {
+    /// NodeClaim that is being deleted is left to the terminator, lease and all (docs/protocol.md#a5). Also returns whether
+    /// there are members whose launch cannot be read, which are left to a function that can read it.
+    async fn members(&self, call: &Call) -> Result<(Vec<Member>, bool), ExecutorError> {
         let mut members = Vec::new();
+        let mut some_unreadable = false;
         for name in &call.members {
             let claim = self.api.node_claim(name).await?;
             if claim
@@ -212,10 +224,16 @@ impl Executor<'_> {
                 continue;
             }
             let now = self.clock.now();
-            let leased = self
-                .ledger
-                .lease_intent(self.cluster, name, &self.lease(), now)
-                .await?;
+            let lease = self.lease();
+            let leased = self.ledger.lease_intent(self.cluster, name, &lease, now);
+            let leased = match leased.await {
+                Err(error @ (LedgerError::Newer { .. } | LedgerError::Corrupt { .. })) => {
+                    tracing::warn!(node_claim = %name, %error, "launch not resumed");
+                    some_unreadable = true;
+                    continue;
+                }
+                leased => leased?,
+            };
             let Some(intent) = leased else { continue };
             let IntentState::Launching { uid, token, .. } = &intent.state else {
                 continue;
@@ -229,7 +247,7 @@ impl Executor<'_> {
                 intent,
             });
         }
-        Ok(members)
+        Ok((members, some_unreadable))
     }
 }
 

@@ -113,7 +113,6 @@ impl Executor<'_> {
                 .await;
             outcome.isolate(member.name(), ended)?;
         }
-        self.close(call).await?;
         let launched = answer.instances.into_iter();
         Ok(SubnetUse {
             subnets: launched.filter_map(|launched| launched.subnet).collect(),

@@ -67,12 +67,17 @@ impl TestCluster {
 
     /// Launches under way whose call got no answer, though it launched an instance for each.
     async fn unanswered(claims: &[&str]) -> Self {
+        Self::without_answer(claims, Fault::LostAnswer).await
+    }
+
+    /// Launches under way whose call failed.
+    async fn without_answer(claims: &[&str], fault: Fault) -> Self {
         let test_cluster = Self::new().await;
         let intents = claims
             .iter()
             .map(|claim| test_cluster.intend(launch(claim)));
         let intents: Vec<Intent> = intents.collect();
-        test_cluster.sim.fail_next("launch", Fault::LostAnswer);
+        test_cluster.sim.fail_next("launch", fault);
         let outcome = test_cluster.launch(intents).await;
         assert_eq!(outcome.unfinished.len(), claims.len(), "{outcome:#?}");
         test_cluster

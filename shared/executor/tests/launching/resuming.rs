@@ -1,5 +1,6 @@
 //! Launches that other turns left: which of them are resumed, and when they are given up (docs/protocol.md#a3).
 
+use executor::ExecutionOutcome;
 use fakes::Fault;
 use model::{
     NodeClaimName,
@@ -8,6 +9,7 @@ use model::{
     node::ConditionStatus,
     node_claim::Condition,
 };
+use ports::ledger::LaunchLedger;
 
 use crate::{TestCluster, failures, launch};
 
@@ -138,4 +140,32 @@ async fn a3_failed_attempt_keeps_launched_condition_of_another_turn() {
     test_cluster.sim.fail_next("launch", Fault::Denied);
     test_cluster.resumed_after(60).await;
     assert!(test_cluster.node_claim("a").is_true("Launched"));
+}
+
+fn launched(outcome: &ExecutionOutcome) -> Vec<&str> {
+    let launched = outcome.launched.iter();
+    launched.map(|(claim, _)| claim.as_str()).collect()
+}
+
+#[tokio::test]
+async fn unreadable_launch_blocks_no_sibling_and_keeps_its_call_open() {
+    for fault in [Fault::LostAnswer, Fault::Unavailable] {
+        let test_cluster = TestCluster::without_answer(&["a", "b"], fault).await;
+        let spoil = |world: &mut fakes::World| world.ledger.spoil("CLUSTER#demo", "INTENT#b");
+        let spoilt = test_cluster.sim.with(spoil);
+        let open = async || {
+            let calls = test_cluster.sim.open_calls(&test_cluster.cluster);
+            calls.await.unwrap().len()
+        };
+        for expected in [vec!["a"], vec![]] {
+            let outcome = test_cluster.resumed_after(60).await;
+            assert_eq!(launched(&outcome), expected, "{fault:?}: {outcome:#?}");
+            assert_eq!(open().await, 1, "{fault:?}: b may own an instance");
+        }
+        test_cluster.sim.with(|world| world.ledger.mend(&spoilt));
+        let outcome = test_cluster.resumed_after(60).await;
+        assert_eq!(launched(&outcome), ["b"], "{fault:?}: {outcome:#?}");
+        assert_eq!(open().await, 0, "{fault:?}");
+        assert_eq!(test_cluster.instances().len(), 2, "{fault:?}");
+    }
 }
