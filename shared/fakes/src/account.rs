@@ -334,7 +334,8 @@ pub(crate) fn zone_id(zone: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use model::launch::FleetRequest;
+    use api::names::tag;
+    use model::{ClusterName, launch::FleetRequest};
 
     use super::*;
 
@@ -374,5 +375,46 @@ mod tests {
             matches!(error, Some(CloudError::Invalid { .. })),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn tags_are_refused_as_by_ec2() {
+        let (now, cluster) = (Timestamp::UNIX_EPOCH, ClusterName::from("demo"));
+        let mut request = request(TAGS - 1);
+        let own = (tag::EKS_CLUSTER.to_owned(), cluster.0.clone());
+        request.tags.extend([own]);
+        let choice = FleetOverride {
+            instance_type: "m5.large".into(),
+            zone: "us-east-1a".into(),
+            subnet: None,
+            image: "ami-1".into(),
+            priority: 0,
+        };
+        let mut account = Account::default();
+        let id = account
+            .start(&request, &choice, "ami-1".into(), now)
+            .instance;
+        let tag_with = |account: &mut Account, cluster: &str, id: &InstanceId, key: &str| {
+            let tags = BTreeMap::from([(key.to_owned(), "value".to_owned())]);
+            let tagged = account.tag_instance(&cluster.into(), id, &tags);
+            tagged.map_err(|refusal| refusal.into_error("CreateTags"))
+        };
+        assert!(
+            tag_with(&mut account, "demo", &id, "0").is_ok(),
+            "the key exists"
+        );
+        let refused = tag_with(&mut account, "demo", &id, "more");
+        assert!(
+            matches!(refused, Err(CloudError::Invalid { code, .. }) if code == "TagLimitExceeded")
+        );
+        let refused = tag_with(&mut account, "other", &id, "0");
+        assert!(matches!(refused, Err(CloudError::Denied { .. })));
+        let refused = tag_with(&mut account, "demo", &"i-0".into(), "0");
+        assert!(matches!(refused, Err(CloudError::NotFound { .. })));
+        account
+            .protected
+            .insert(id.clone(), Protection::Unauthorized);
+        let refused = tag_with(&mut account, "demo", &id, "0");
+        assert!(matches!(refused, Err(CloudError::Denied { .. })));
     }
 }

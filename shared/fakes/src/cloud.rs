@@ -154,18 +154,14 @@ impl Cloud for Sim {
 
     async fn tag(
         &self,
-        _: &ClusterName,
+        cluster: &ClusterName,
         id: &InstanceId,
         tags: &BTreeMap<String, String>,
     ) -> Result<(), CloudError> {
         self.changing_call("tag", |world| {
             world.spend(Api::CreateTags, "CreateTags")?;
-            let instance = world.account.instances.get_mut(id);
-            let instance = instance.ok_or_else(|| CloudError::NotFound {
-                what: format!("instance {id}"),
-            })?;
-            instance.tags.extend(tags.clone());
-            Ok(())
+            let tagged = world.account.tag_instance(cluster, id, tags);
+            tagged.map_err(|refusal| refusal.into_error("CreateTags"))
         })
         .await
     }

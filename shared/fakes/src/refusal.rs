@@ -1,13 +1,16 @@
 //! Rejections of single objects, which last until a test removes them; transient faults of whole ports are in [`crate::fault`].
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use model::{
     ClusterName, InstanceId, NodeClaimName, NodeName, NodePoolName, PodKey,
     launch::{Instance, InstanceState},
 };
-use ports::{CloudError, ClusterError, limits::ec2::INSTANCE_IDS};
+use ports::{
+    CloudError, ClusterError,
+    limits::ec2::{INSTANCE_IDS, TAGS},
+};
 
 use crate::{account::Account, api_server::ApiServer, cloud::is_of};
 
@@ -121,6 +124,25 @@ impl Account {
             return Err(Refusal::new("IncorrectInstanceState", message));
         }
         self.reboots.entry(id.clone()).or_default().push(now);
+        Ok(())
+    }
+
+    /// CreateTags of one instance.
+    pub(crate) fn tag_instance(
+        &mut self,
+        cluster: &ClusterName,
+        id: &InstanceId,
+        tags: &BTreeMap<String, String>,
+    ) -> Result<(), Refusal> {
+        let mut all = self.allowed(cluster, id)?.tags.clone();
+        all.extend(tags.clone());
+        if all.len() > TAGS {
+            let message = format!("a resource has at most {TAGS} tags, not {}", all.len());
+            return Err(Refusal::new("TagLimitExceeded", message));
+        }
+        if let Some(instance) = self.instances.get_mut(id) {
+            instance.tags = all;
+        }
         Ok(())
     }
 

@@ -17,8 +17,8 @@ use ledger::table::{
 use ports::{
     ledger::Moved,
     limits::dynamodb::{
-        BATCH_GET_BYTES, BATCH_KEYS, BATCH_WRITES, ITEM_BYTES, PAGE_BYTES, PARTITION_KEY_BYTES,
-        SORT_KEY_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS,
+        BATCH_GET_BYTES, BATCH_KEYS, BATCH_WRITES, EXPRESSION_BYTES, ITEM_BYTES, PAGE_BYTES,
+        PARTITION_KEY_BYTES, SORT_KEY_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS,
     },
 };
 
@@ -174,12 +174,20 @@ impl State {
     /// Evaluates a write: the row before and after it, or that its condition does not hold.
     fn evaluate(&mut self, write: &Write) -> Result<Evaluation, TableError> {
         valid_key(&write.key)?;
-        let before = self.row(&write.key);
-        let condition = write.condition.map(|text| self.condition(text));
         let update = match &write.kind {
-            WriteKind::Update(text) => Some(self.update(text)),
+            WriteKind::Update(text) => Some(*text),
             WriteKind::Put(_) | WriteKind::Delete | WriteKind::Check => None,
         };
+        for expression in [write.condition, update].into_iter().flatten() {
+            if expression.len() > EXPRESSION_BYTES {
+                return Err(invalid(
+                    "Expression size has exceeded the maximum allowed size",
+                ));
+            }
+        }
+        let before = self.row(&write.key);
+        let condition = write.condition.map(|text| self.condition(text));
+        let update = update.map(|text| self.update(text));
         validate(write, condition.as_deref(), update.as_deref()).map_err(TableError::Invalid)?;
         if condition.is_some_and(|condition| !condition.holds(before.as_deref(), write)) {
             return Ok(Evaluation::Refused(before));

@@ -11,6 +11,7 @@ use ledger::{
 };
 use model::{
     ClusterName, Lane,
+    budget::{Api, Priority},
     ids::TurnId,
     ledger::{Command, CommandState, Intent, IntentState, Lease, Mode, PauseLevel},
     plan::Target,
@@ -18,9 +19,9 @@ use model::{
 use ports::{
     LedgerError,
     ledger::{
-        ClusterLedger, CommandLedger, Commit, Committed, ExperienceLedger, LaneLedger,
-        LaunchLedger, Moved, NoticeLedger, NotificationLedger, OwnershipLedger, PlanLedger, Taken,
-        Unfenced,
+        BudgetLedger, ClusterLedger, CommandLedger, Commit, Committed, ExperienceLedger,
+        LaneLedger, LaunchLedger, Moved, NoticeLedger, NotificationLedger, OwnershipLedger,
+        PlanLedger, Taken, Unfenced,
     },
 };
 
@@ -178,6 +179,26 @@ async fn requests_beyond_limits_are_rejected() {
         is_invalid(table.write(&put(&"k".repeat(1_025), &[])).await),
         "1,024 bytes of a sort key"
     );
+    let partition = |bytes: usize| Key {
+        pk: "p".repeat(bytes),
+        ..key("a")
+    };
+    assert!(table.get(&partition(2_048)).await.is_ok());
+    assert!(
+        is_invalid(table.get(&partition(2_049)).await),
+        "2,048 bytes of a partition key"
+    );
+    let condition = |bytes: usize| -> &'static str {
+        let text = format!("attribute_exists(#{})", "a".repeat(bytes - 19));
+        assert_eq!(text.len(), bytes);
+        text.leak()
+    };
+    let delete = |bytes: usize| write(&key("a"), WriteKind::Delete, Some(condition(bytes)), &[]);
+    assert!(table.write(&delete(4_096)).await.is_ok());
+    assert!(
+        is_invalid(table.write(&delete(4_097)).await),
+        "4 KB of an expression"
+    );
     let puts =
         |count: usize| -> Vec<Write> { (0..count).map(|at| put(&at.to_string(), &[])).collect() };
     assert!(
@@ -265,6 +286,19 @@ async fn partitions_take_a_thousand_writes_a_second() {
     }
     let answer = table.write(&put("more", &[])).await;
     assert!(matches!(answer, Err(TableError::Throttled)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn batches_return_at_most_sixteen_megabytes() {
+    let table = MemoryTable::default();
+    let body = text(&"x".repeat(390 << 10));
+    let keys: Vec<Key> = (0..50).map(|at| key(&at.to_string())).collect();
+    for key in &keys {
+        let row = put(&key.sk, &[("body", body.clone())]);
+        table.write(&row).await.unwrap();
+    }
+    let batch = table.batch_get(&keys).await.unwrap();
+    assert_eq!((batch.rows.len(), batch.unprocessed.len()), (42, 8));
 }
 
 fn cluster() -> ClusterName {
@@ -471,4 +505,22 @@ async fn instance_with_unreadable_owner_is_not_adopted() {
     let (claim, instance) = ("launching".into(), "i-other".into());
     let owned = sim.own(&c, &claim, &instance, &"token".into()).await;
     assert_eq!(owned.unwrap(), Moved::No);
+}
+
+#[tokio::test]
+async fn unreadable_budget_of_calls_counts_as_full_and_is_overwritten() {
+    let sim = Sim::new("demo");
+    let draw = async || {
+        let drawn = sim.draw(Api::CreateFleet, 100, Priority::Provisioning, at(0));
+        drawn.await.unwrap().granted
+    };
+    let full = draw().await;
+    assert!(full > 0);
+    assert_eq!(draw().await, 0);
+    let partition = "ACCT#123456789012#us-east-1#BUCKET#CreateFleet";
+    sim.with(|world| world.ledger.spoil(partition, "BUCKET"));
+    assert_eq!(draw().await, full);
+    assert_eq!(draw().await, 0, "the row is readable again");
+    sim.with(|world| world.ledger.spoil(partition, "BUCKET"));
+    sim.throttled(Api::CreateFleet, at(0)).await.unwrap();
 }

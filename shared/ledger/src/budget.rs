@@ -6,7 +6,7 @@ use ports::LedgerError;
 
 use crate::{
     key::Account,
-    row::{NewRow, json},
+    row::{NewRow, Row, readable},
     store::{Store, Written},
     table::{Key, Write},
 };
@@ -27,7 +27,7 @@ pub(crate) async fn draw(
     for tries in 1..=TRIES {
         let (before, bucket) = read(table, account, api, now).await?;
         let (after, draw) = bucket.draw(api, wanted, priority, now);
-        if draw.granted == 0 || write(table, account, api, before, &after).await? {
+        if draw.granted == 0 || write(table, account, api, before.as_ref(), &after).await? {
             return Ok(draw);
         }
         table.pause(tries).await;
@@ -47,7 +47,7 @@ pub(crate) async fn throttled(
     for tries in 1..=TRIES {
         let (before, bucket) = read(table, account, api, now).await?;
         let after = bucket.refused(api, now);
-        if write(table, account, api, before, &after).await? {
+        if write(table, account, api, before.as_ref(), &after).await? {
             return Ok(());
         }
         table.pause(tries).await;
@@ -56,22 +56,18 @@ pub(crate) async fn throttled(
     Ok(())
 }
 
-/// Returns the row's bucket if the row exists, and the bucket in effect: a full one without a row.
+/// Returns the row, and the bucket in effect: a full one without a row. A row that cannot be read counts as a full bucket, and
+/// is overwritten: the calls of all clusters would wait for it otherwise, and EC2 itself throttles calls above its limits.
 async fn read(
     table: &Store,
     account: &Account,
     api: Api,
     now: Timestamp,
-) -> Result<(Option<TokenBucket>, TokenBucket), LedgerError> {
+) -> Result<(Option<Row>, TokenBucket), LedgerError> {
     let row = table.get(&account.bucket(api)).await?;
-    let before = row
-        .as_ref()
-        .map(|row| row.json::<TokenBucket>("body"))
-        .transpose()?;
-    let bucket = before
-        .clone()
-        .unwrap_or_else(|| TokenBucket::full(api, now));
-    Ok((before, bucket))
+    let bucket = readable(&row, |row| row.json("body")).next();
+    let bucket = bucket.unwrap_or_else(|| TokenBucket::full(api, now));
+    Ok((row, bucket))
 }
 
 /// Writes the bucket if the row is still as it was read; returns whether it was.
@@ -79,14 +75,11 @@ async fn write(
     table: &Store,
     account: &Account,
     api: Api,
-    before: Option<TokenBucket>,
+    before: Option<&Row>,
     after: &TokenBucket,
 ) -> Result<bool, LedgerError> {
     let key: Key = account.bucket(api);
     let put = Write::put(&key, NewRow::new(&key).json("body", after)?);
-    let put = match before {
-        None => put.when("attribute_not_exists(#pk)"),
-        Some(before) => put.when("#body = :before").value("before", json(&before)?),
-    };
+    let put = put.when_body_is_as_in(before);
     Ok(matches!(table.write(put).await?, Written::Done(_)))
 }

@@ -111,11 +111,7 @@ async fn change<T: DeserializeOwned + serde::Serialize>(
             key,
             NewRow::new(key).json("body", &after)?.expires(expires_at),
         );
-        let put = match row.as_ref().map(|row| row.text("body")) {
-            None => put.when("attribute_not_exists(#pk)"),
-            Some(None) => put.when("attribute_not_exists(#body)"),
-            Some(Some(before)) => put.when("#body = :before").value("before", before),
-        };
+        let put = put.when_body_is_as_in(row.as_ref());
         if let Written::Done(_) = table.write(put).await? {
             return Ok(());
         }

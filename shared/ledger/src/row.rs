@@ -7,7 +7,7 @@ use model::ledger::{Lease, SCHEMA};
 use ports::LedgerError;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::table::{Item, Key, Value, item_bytes};
+use crate::table::{Item, Key, Value, Write, item_bytes};
 
 /// Attribute with the schema version of the row's record.
 pub(crate) const SCHEMA_OF_ROW: &str = "schema";
@@ -177,6 +177,17 @@ impl Key {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), Value::S(value.clone())))
             .collect()
+    }
+}
+
+impl Write {
+    /// Writes on condition that the row's body is still as it was read; `None` if there was no row.
+    pub(crate) fn when_body_is_as_in(self, row: Option<&Row>) -> Self {
+        match row.map(|row| row.text("body")) {
+            None => self.when("attribute_not_exists(#pk)"),
+            Some(None) => self.when("attribute_not_exists(#body)"),
+            Some(Some(body)) => self.when("#body = :before").value("before", body),
+        }
     }
 }
 
