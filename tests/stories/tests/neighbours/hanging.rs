@@ -4,6 +4,8 @@ use stories::HangingStack;
 
 use model::Lane;
 
+use jiff::SignedDuration;
+
 use super::secs;
 
 #[tokio::test]
@@ -67,4 +69,27 @@ async fn lane_of_an_aborted_visit_is_released_and_due_at_the_next_sweep() {
         assert!(row.lease.is_none() && row.failures == 1, "{row:?}");
         assert!(row.due.is_some_and(|due| due <= now), "{row:?}");
     });
+}
+
+#[tokio::test]
+async fn changed_entries_of_a_hundred_clusters_delay_no_account_duty() {
+    for (latency, leaves_some) in [(SignedDuration::from_millis(100), false), (secs(4), true)] {
+        let mut stack = HangingStack::new(100, |_| false).await;
+        stack.rig.sim.with(|world| {
+            world.latency = latency;
+            for entry in &mut world.registry {
+                let body = entry.body.as_mut().unwrap();
+                body["settings"] = serde_json::json!({"featureGates": {"StaticCapacity": true}});
+            }
+        });
+        let (report, took) = stack.sweep().await.unwrap();
+        assert!(took <= secs(50), "{took}: {report:?}");
+        let is_late = |problem: &String| problem.starts_with("registry: cut off after 15s");
+        let problems = &report.problems;
+        assert_eq!(problems.iter().any(is_late), leaves_some, "{problems:?}");
+        let calls = stack.rig.sim.with(|world| world.calls.clone());
+        assert!(calls.contains(&"troubles"), "{calls:?}");
+        let renewed = stack.rig.sim.with(|world| world.looked_up.len());
+        assert_eq!(renewed, 1, "prices were renewed");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use model::{
     ClusterName, Lane, NanosPerHour,
@@ -9,7 +10,7 @@ use model::{
 };
 use ports::{LedgerError, ledger::ClusterSummary, registry::RegistryEntry};
 
-use crate::{Entry, SweepReport, TurnError, World, settings::entry};
+use crate::{Entry, SweepReport, TurnError, World, context::time_limit::within, settings::entry};
 
 /// Result of mirroring, for duties that concern all clusters together.
 #[derive(Default)]
@@ -25,6 +26,13 @@ pub(super) struct MirrorResult {
 /// Summaries of clusters by name, as read before.
 pub(super) type ClusterSummaries = BTreeMap<ClusterName, Result<ClusterSummary, LedgerError>>;
 
+/// Clusters whose META is written concurrently.
+const CONCURRENT_WRITES: usize = 16;
+
+/// Upper bound on the time for writing changed entries, so that other duties of the sweep have time, too. The next sweep writes
+/// the rest.
+const WRITING_TIME_MAX: SignedDuration = SignedDuration::from_secs(15);
+
 /// Copies registry entries to META. Without a complete list of entries, nothing changes.
 pub(super) async fn mirror(
     world: &World,
@@ -32,12 +40,43 @@ pub(super) async fn mirror(
     summaries: &ClusterSummaries,
     report: &mut SweepReport,
 ) -> MirrorResult {
+    let (mut mirrored, writes) = compare(world, entries, summaries, report);
+    let writes = writes.into_iter().map(|write| async move {
+        let written = write.apply(world).await;
+        (write.cluster, written)
+    });
+    // Collected before the first await, so that the sweep's future is `Send`.
+    let writes: Vec<_> = writes.collect();
+    let mut writes = stream::iter(writes).buffer_unordered(CONCURRENT_WRITES);
+    let all = async {
+        while let Some((cluster, written)) = writes.next().await {
+            match written {
+                Ok(()) => drop(mirrored.changed.insert(cluster)),
+                Err(error) => report
+                    .problems
+                    .push(format!("registry entry of {cluster}: {error}")),
+            }
+        }
+    };
+    if let Err(late) = within(world, WRITING_TIME_MAX, all).await {
+        report.problems.push(format!("registry: {late}"));
+    }
+    mirrored
+}
+
+/// Finds the META rows that differ from the registry.
+fn compare(
+    world: &World,
+    entries: Option<Vec<RegistryEntry>>,
+    summaries: &ClusterSummaries,
+    report: &mut SweepReport,
+) -> (MirrorResult, Vec<MetaWrite>) {
     let mut mirrored = MirrorResult::default();
     let Some(entries) = entries else {
-        return mirrored;
+        return (mirrored, Vec::new());
     };
     let listed: BTreeSet<&ClusterName> = entries.iter().map(|entry| &entry.cluster).collect();
-    rest_unlisted_clusters(world, &listed, summaries, report, &mut mirrored).await;
+    let mut writes = rest_unlisted_clusters(world, &listed, summaries, report);
     // A cluster whose row cannot be read may be active.
     let may_act = |cluster: &ClusterName| match summaries.get(cluster) {
         Some(Ok(summary)) => {
@@ -109,14 +148,14 @@ pub(super) async fn mirror(
         if known.is_some_and(current) {
             continue;
         }
-        match write_meta(world, cluster, &body, mode).await {
-            Ok(()) => drop(mirrored.changed.insert(cluster.clone())),
-            Err(error) => report
-                .problems
-                .push(format!("registry entry of {cluster}: {error}")),
-        }
+        writes.push(MetaWrite {
+            cluster: entry.cluster,
+            registry: body,
+            mode,
+            is_listed: true,
+        });
     }
-    mirrored
+    (mirrored, writes)
 }
 
 /// Least time between two lists that must both lack an entry: two sweeps at once count as one.
@@ -124,13 +163,13 @@ const LISTS_APART: SignedDuration = SignedDuration::from_secs(30);
 
 /// Puts clusters into shadow mode that are missing in two consecutive lists: their nodes keep running, and another controller
 /// may lead. An empty list while several clusters are known points to a broken registry and changes nothing.
-async fn rest_unlisted_clusters(
+fn rest_unlisted_clusters(
     world: &World,
     listed: &BTreeSet<&ClusterName>,
     summaries: &ClusterSummaries,
     report: &mut SweepReport,
-    mirrored: &mut MirrorResult,
-) {
+) -> Vec<MetaWrite> {
+    let mut writes = Vec::new();
     let known: Vec<(&ClusterName, &Meta)> = summaries
         .iter()
         .filter_map(|(cluster, summary)| Some((cluster, summary.as_ref().ok()?.meta.as_ref()?)))
@@ -145,7 +184,7 @@ async fn rest_unlisted_clusters(
             "the registry is empty, but {} clusters are known: they are served as before. Write their entries again, or remove the clusters one by one: whittle unregister <cluster> --purge --force",
             unlisted.len()
         ));
-        return;
+        return writes;
     }
     let now = world.clock.now();
     for (cluster, meta) in unlisted {
@@ -156,40 +195,42 @@ async fn rest_unlisted_clusters(
             (Some(_), false) => continue,
             (None, _) => (now, meta.mode),
         };
-        let registry = entry::unlisted(&meta.registry, since);
-        let ledger = &world.ledger;
-        let written = async {
-            ledger.make_due(cluster, Lane::Housekeeper, now).await?;
-            ledger.mirror_registry(cluster, &registry, &mode).await
-        };
-        match written.await {
-            Ok(()) => drop(mirrored.changed.insert((*cluster).clone())),
-            Err(error) => report.problems.push(format!(
-                "registry entry of {cluster}, which is gone: {error}"
-            )),
-        }
+        writes.push(MetaWrite {
+            cluster: (*cluster).clone(),
+            registry: entry::unlisted(&meta.registry, since),
+            mode,
+            is_listed: false,
+        });
         if is_gone {
             tracing::warn!(%cluster, %since, "cluster no longer registered; it is in shadow mode");
         }
     }
+    writes
 }
 
-async fn write_meta(
-    world: &World,
-    cluster: &ClusterName,
-    body: &serde_json::Value,
+/// A change of META to the state of the registry.
+struct MetaWrite {
+    cluster: ClusterName,
+    registry: serde_json::Value,
     mode: Mode,
-) -> Result<(), TurnError> {
-    if mode == Mode::Active {
-        make_lanes_due(world, cluster).await?;
+    /// Whether the registry has an entry of the cluster.
+    is_listed: bool,
+}
+
+impl MetaWrite {
+    async fn apply(&self, world: &World) -> Result<(), TurnError> {
+        let cluster = &self.cluster;
+        if self.is_listed && self.mode == Mode::Active {
+            make_lanes_due(world, cluster).await?;
+        }
+        // The housekeeper is due whether or not this sweep survives, for approvals and for clusters to hand back
+        // (docs/protocol.md#l4).
+        let now = world.clock.now();
+        let ledger = &world.ledger;
+        ledger.make_due(cluster, Lane::Housekeeper, now).await?;
+        let mirrored = ledger.mirror_registry(cluster, &self.registry, &self.mode);
+        Ok(mirrored.await?)
     }
-    // The housekeeper is due whether or not this sweep survives, for approvals and for clusters to hand back
-    // (docs/protocol.md#l4).
-    let now = world.clock.now();
-    let ledger = &world.ledger;
-    ledger.make_due(cluster, Lane::Housekeeper, now).await?;
-    ledger.mirror_registry(cluster, body, &mode).await?;
-    Ok(())
 }
 
 /// Makes all lanes due: a lane that may act from now on evaluated the cluster while it might not, and no new wake announces
