@@ -15,9 +15,10 @@ use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use model::{Action, InstanceId, NodeClaimName, node::Node, plan::Planned};
 use ports::{
-    ClusterError, Metric,
+    ClusterError, LedgerError, Metric,
     cluster::{Event, EventKind, EventTarget},
 };
+use tokio::sync::OnceCell;
 
 use self::{
     chains::NodeIndex,
@@ -25,7 +26,10 @@ use self::{
 };
 use crate::{
     Report, TurnError,
-    act::{missing_in_ec2::terminate_missing_in_ec2, terminations::end_instances},
+    act::{
+        missing_in_ec2::terminate_missing_in_ec2,
+        terminations::{end_instances, refused_recently},
+    },
     context::{Turn, node_claims::instance_of},
     observe::Observed,
     report::{events, metrics, transitions::transitions},
@@ -74,6 +78,7 @@ pub(crate) async fn apply(
         return Ok(applied);
     }
     let nodes = NodeIndex::new(&observed.snapshot);
+    let reads = &Reads::default();
     let throttled = AtomicBool::new(false);
     let chains = nodes.chains(actions).into_iter().map(|chain| {
         let throttled = &throttled;
@@ -87,7 +92,7 @@ pub(crate) async fn apply(
                 let Some(planned) = actions.get(index) else {
                     break;
                 };
-                let outcome = apply_action(turn, executor, observed, planned).await;
+                let outcome = apply_action(turn, executor, observed, reads, planned).await;
                 if let ActionOutcome::Throttled(_) = &outcome {
                     throttled.store(true, Ordering::Relaxed);
                 }
@@ -179,6 +184,30 @@ pub(crate) async fn apply(
     Ok(applied)
 }
 
+/// Reads before actions that destroy, made once for all actions of a decision: a thousand NodeClaims that time out together
+/// cost one list of Nodes.
+#[derive(Default)]
+struct Reads {
+    nodes: OnceCell<Vec<Node>>,
+    recently_refused: OnceCell<BTreeSet<InstanceId>>,
+}
+
+impl Reads {
+    async fn nodes(&self, turn: &Turn<'_>) -> Result<&[Node], ClusterError> {
+        let nodes = self.nodes.get_or_try_init(|| turn.api.nodes());
+        Ok(nodes.await?)
+    }
+
+    /// Instances that EC2 refused to terminate a short while ago.
+    async fn recently_refused(
+        &self,
+        turn: &Turn<'_>,
+    ) -> Result<&BTreeSet<InstanceId>, LedgerError> {
+        let read = || refused_recently(turn.world, turn.cluster);
+        self.recently_refused.get_or_try_init(read).await
+    }
+}
+
 /// Effect of one action, or the reason why it had none.
 enum ActionOutcome {
     Acted(Box<Applied>),
@@ -213,10 +242,11 @@ async fn apply_action(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
     observed: &Observed,
+    reads: &Reads,
     planned: &Planned,
 ) -> ActionOutcome {
     if let Action::Terminate { claim, instance } = &planned.action {
-        return match has_joined(turn, observed, claim).await {
+        return match has_joined(turn, observed, reads, claim).await {
             Ok(false) => {
                 ActionOutcome::Terminates(instance.clone(), due_since(turn, observed, claim))
             }
@@ -226,7 +256,7 @@ async fn apply_action(
         };
     }
     if let Some((claim, instance)) = releases_missing_in_ec2(observed, &planned.action) {
-        match may_release(turn, observed, claim, instance).await {
+        match may_release(turn, observed, reads, claim, instance).await {
             Ok(true) => {}
             Ok(false) => return ActionOutcome::Later,
             Err(error) => return ActionOutcome::Failed(error),
@@ -282,12 +312,16 @@ fn releases_missing_in_ec2<'a>(
 async fn may_release(
     turn: &Turn<'_>,
     observed: &Observed,
+    reads: &Reads,
     claim: &NodeClaimName,
     instance: InstanceId,
 ) -> Result<bool, TurnError> {
+    if has_joined(turn, observed, reads, claim).await? {
+        return Ok(false);
+    }
     let since = due_since(turn, observed, claim);
-    Ok(!has_joined(turn, observed, claim).await?
-        && terminate_missing_in_ec2(turn, instance, since).await?)
+    let refused = reads.recently_refused(turn).await?;
+    terminate_missing_in_ec2(turn, instance, since, refused).await
 }
 
 /// Time since which the instance of a NodeClaim has been due to end.
@@ -302,6 +336,7 @@ fn due_since(turn: &Turn<'_>, observed: &Observed, name: &NodeClaimName) -> Time
 async fn has_joined(
     turn: &Turn<'_>,
     observed: &Observed,
+    reads: &Reads,
     name: &NodeClaimName,
 ) -> Result<bool, TurnError> {
     let mut claims = observed.snapshot.node_claims.iter();
@@ -324,7 +359,7 @@ async fn has_joined(
     let is_open =
         |node: &Node| is_its(node) && node.taints.iter().all(|taint| taint.key != UNREGISTERED);
     let judged = claim.is_true(REGISTERED) || observed.snapshot.nodes.iter().any(is_open);
-    Ok(!judged && turn.api.nodes().await?.iter().any(is_open))
+    Ok(!judged && reads.nodes(turn).await?.iter().any(is_open))
 }
 
 async fn execute(

@@ -1,24 +1,23 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use model::InstanceId;
 use ports::CloudError;
 
-use super::terminations::{end_instances, refused_recently};
+use super::terminations::end_instances;
 use crate::{TurnError, context::Turn};
 
 /// Terminates an instance that EC2 does not list. Returns whether its NodeClaim may be removed. Descriptions lag behind: an
 /// unlisted instance may run until its termination is accepted. A refusal does not prove absence, since EC2 also refuses
-/// to terminate existing instances; the answer that the instance is unknown does.
+/// to terminate existing instances; the answer that the instance is unknown does. That answer is about a whole call, so each
+/// instance has its own.
 pub(crate) async fn terminate_missing_in_ec2(
     turn: &Turn<'_>,
     instance: InstanceId,
     since: Timestamp,
+    recently_refused: &BTreeSet<InstanceId>,
 ) -> Result<bool, TurnError> {
-    if refused_recently(turn.world, turn.cluster)
-        .await?
-        .contains(&instance)
-    {
+    if recently_refused.contains(&instance) {
         return Ok(false);
     }
     let due = BTreeMap::from([(instance.clone(), since)]);

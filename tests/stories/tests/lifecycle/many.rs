@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use fakes::TableFaults;
 use stories::secs;
 
-use crate::static_capacity::{nodes, scale, with_replicas};
+use crate::{
+    count,
+    static_capacity::{nodes, scale, with_replicas},
+};
 
 #[tokio::test]
 async fn static_pool_shrinks_by_130_nodes_at_once() {
@@ -38,6 +41,20 @@ async fn claims_that_time_out_together_are_all_deleted() {
     };
     let took = rig.until(secs(1_200), ended).await;
     assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
+    // The pool launches no others, and the first are cleaned up.
+    scale(&rig, 0);
+    rig.sim.with(|world| world.calls.clear());
+    let gone = |world: &mut fakes::World| {
+        let claims = &world.api.node_claims;
+        let mut alive = world.account.alive();
+        alive.next().is_none() && !late.iter().any(|name| claims.contains_key(name))
+    };
+    let took = rig.until(secs(600), gone).await;
+    assert!(took.is_some(), "{:?} {:?}", rig.errors, rig.warnings);
+    for call in ["nodes", "terminate"] {
+        let calls = count(&rig, call);
+        assert!(calls < 100, "{call}: {calls}");
+    }
 }
 
 #[tokio::test]

@@ -62,8 +62,11 @@ pub(super) async fn resolve_launches(
         let has_ended = match end_of(found.get(instance), snapshot, claim, instance) {
             InstanceEnd::Terminated => true,
             InstanceEnd::MissingInEc2 => {
-                let ended = terminate_missing_in_ec2(turn, instance.clone(), since).await;
-                report.isolate(&target_of(claim), ended)?.unwrap_or(false)
+                let id = instance.clone();
+                let ended = terminate_missing_in_ec2(turn, id, since, &recently_refused);
+                report
+                    .isolate(&target_of(claim), ended.await)?
+                    .unwrap_or(false)
             }
             InstanceEnd::ShuttingDown => false,
             InstanceEnd::NotYet if recently_refused.contains(instance) => {
