@@ -4,6 +4,7 @@ pub(crate) mod addresses;
 pub(crate) mod adopt;
 pub(crate) mod apply;
 pub(crate) mod approval;
+pub(crate) mod backoff;
 pub(crate) mod forget;
 pub(crate) mod launching;
 pub(crate) mod missing_in_ec2;

@@ -18,7 +18,7 @@ pub(crate) const CHANGE_REFUSED: &str = "ChangeRefused";
 pub(crate) const AFTER_CHANGE: SignedDuration = SignedDuration::from_secs(10);
 /// Delay before an object whose change is refused is tried again. A webhook may refuse while it is rolled out, so that joining
 /// nodes wait for it; an unnecessary turn costs little.
-const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
+pub(crate) const AFTER_REFUSAL: SignedDuration = SignedDuration::from_secs(20);
 
 /// Failures of single objects, as a turn met them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -76,10 +76,10 @@ async fn write(
     let written = turn
         .api
         .update_capacity_buffer_status(key, version, &status);
+    let uid = buffer.object.metadata.uid.clone();
+    let about = EventTarget::CapacityBuffer(key.clone(), uid.into());
     match written.await {
         Ok(()) => {
-            let uid = buffer.object.metadata.uid.clone();
-            let about = EventTarget::CapacityBuffer(key.clone(), uid.into());
             let (before, after) = (
                 conditions_of(buffer.object.status.as_ref()),
                 conditions_of(Some(&status)),
@@ -93,9 +93,7 @@ async fn write(
             false
         }
         Err(error) => {
-            report
-                .problems
-                .push(format!("CapacityBuffer {key}: {error}"));
+            report.may_continue_after::<(), _>(&about, Err(error));
             false
         }
     }

@@ -7,23 +7,22 @@ mod node_classes;
 mod node_pools;
 mod overlays;
 mod registrations;
+mod static_node_claims;
+mod tags;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use api::{
-    conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED},
-    names::{annotation, tag},
-};
+use api::conditions::types::{CONSOLIDATABLE, DRIFTED, INITIALIZED};
 use executor::Executor;
 use jiff::SignedDuration;
 use model::{
     Action, Lane, NodeClaimName, NodePoolName, Plan, Snapshot, Uid, counted,
-    ledger::{Command, CommandState, Intent, PauseLevel},
+    ledger::{Command, CommandState, Intent},
     node_claim::NodeClaim,
     node_pool::ConsolidateAfter,
-    plan::{NodeClaimUpdate, Planned},
+    plan::Planned,
 };
-use ports::{CloudError, ClusterError, ledger::Unfenced};
+use ports::ledger::Unfenced;
 
 use crate::{
     Report, TurnError,
@@ -34,7 +33,7 @@ use crate::{
         launching::launch,
         refusals, spending,
     },
-    context::{Turn, node_claims::instance_of},
+    context::Turn,
     interruption::capacity_blocks,
     lanes::{TurnResult, buffers, record_snapshot},
     observe::{Observed, PodScope, observe},
@@ -124,9 +123,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
     // A deletion because a NodePool has too many nodes is no sign of failed registrations.
     let judged = actions.get(..judged).unwrap_or_default();
     registrations::record(turn, &observed, judged, &applied, &mut report).await;
-    create_static_node_claims(turn, &executor, &actions, &mut report).await?;
+    let pools = &observed.snapshot.node_pools;
+    static_node_claims::create(turn, &executor, &actions, pools, &mut report).await?;
     launch_by_hand(turn, &executor, &observed, &orphans, &mut report).await?;
-    tag_instances(turn, &observed.snapshot.node_claims, &mut report).await;
+    tags::tag_instances(turn, &observed.snapshot.node_claims, &mut report).await?;
     forget_failed(turn, &observed, &mut report).await?;
     wake_concerned_lanes(turn, &observed, &applied, &actions).await?;
     let mut notes = events::of_notes(&decision.notes, turn.now);
@@ -200,38 +200,6 @@ async fn record_deletions(turn: &Turn<'_>, plans: &[Plan], report: &mut Report) 
     unrecorded
 }
 
-/// Creates the NodeClaims that static NodePools lack. They are launched like any other that no plan has committed, from the API
-/// server's objects.
-async fn create_static_node_claims(
-    turn: &Turn<'_>,
-    executor: &Executor<'_>,
-    actions: &[Planned],
-    report: &mut Report,
-) -> Result<(), TurnError> {
-    for planned in actions {
-        let Action::Launch(launch) = &planned.action else {
-            continue;
-        };
-        let pools = [&launch.node_pool];
-        if let Some(stop) = executor.may_begin(PauseLevel::All, &pools).await? {
-            report.stopped = Some(stop.to_string());
-            return Ok(());
-        }
-        match turn.api.create_node_claim(launch).await {
-            Ok(_) => {
-                report
-                    .metrics
-                    .push(metrics::of_launch(launch, metrics::PROVISIONED));
-                report.run_again_at(turn.world.clock.now());
-            }
-            Err(error) => report
-                .problems
-                .push(format!("NodeClaim {}: {error}", launch.name)),
-        }
-    }
-    Ok(())
-}
-
 async fn launch_by_hand(
     turn: &Turn<'_>,
     executor: &Executor<'_>,
@@ -249,55 +217,6 @@ async fn launch_by_hand(
     let outcome = launch(turn, executor, observed, adopted, existing, report).await?;
     events::post(turn, &outcome.events, report).await;
     Ok(())
-}
-
-/// Tags instances with the names of their node and NodeClaim, once these are known (docs/spec/aws.md#resource-tags,
-/// docs/spec/aws.md#tagging).
-async fn tag_instances(turn: &Turn<'_>, claims: &[NodeClaim], report: &mut Report) {
-    for claim in claims.iter().filter(|claim| claim.deleted_at.is_none()) {
-        let tagged = claim
-            .annotations
-            .get(annotation::TAGGED)
-            .map(String::as_str)
-            == Some("true");
-        let (Some(node), Some(instance)) = (&claim.status.node_name, instance_of(claim)) else {
-            continue;
-        };
-        if tagged {
-            continue;
-        }
-        let tags = BTreeMap::from([
-            (tag::NAME.to_owned(), node.0.clone()),
-            (tag::NODE_CLAIM.to_owned(), claim.name.0.clone()),
-        ]);
-        let done = match turn.world.cloud.tag(turn.cluster, &instance, &tags).await {
-            Ok(()) => mark_tagged(turn, claim)
-                .await
-                .map_err(|error| error.to_string()),
-            Err(CloudError::NotFound { .. }) => Ok(()),
-            // The others would wait too.
-            Err(error @ CloudError::Postponed { until, .. }) => {
-                return report.postpone(&error.to_string(), until);
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = done {
-            report.problems.push(format!("tags of {instance}: {error}"));
-        }
-    }
-}
-
-async fn mark_tagged(turn: &Turn<'_>, claim: &NodeClaim) -> Result<(), ClusterError> {
-    let update = NodeClaimUpdate {
-        name: claim.name.clone(),
-        uid: claim.uid.clone(),
-        set_annotations: BTreeMap::from([(annotation::TAGGED.to_owned(), "true".to_owned())]),
-        ..NodeClaimUpdate::default()
-    };
-    match turn.api.update_node_claim(&update).await {
-        Ok(_) | Err(ClusterError::NotFound { .. } | ClusterError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 /// Forgets launches that failed. Launches that led to an instance outlive many turns, and garbage collection forgets them.

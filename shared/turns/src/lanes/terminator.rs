@@ -2,6 +2,7 @@
 //! waits.
 
 mod ends;
+mod hooks;
 mod reboots;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +18,12 @@ use model::{
     plan::{Planned, Target},
 };
 use planner::CompletedNotices;
-use ports::{CloudError, ClusterError, cluster::EventTarget};
+use ports::{ClusterError, cluster::EventTarget};
 
-use self::ends::{InstanceEnds, read_instance_ends, resolve_launches, unlaunched};
+use self::{
+    ends::{InstanceEnds, read_instance_ends, resolve_launches, unlaunched},
+    hooks::Hooks,
+};
 use crate::{
     Report, TurnError,
     act::apply::apply,
@@ -52,9 +56,10 @@ pub(crate) async fn turn(turn: &Turn<'_>) -> Result<TurnResult, TurnError> {
         false => None,
     };
     if turn.may_act() && stop.is_none() {
-        handle_notices(turn, &observed.snapshot, &mut report).await?;
+        let hooks = &mut Hooks::new(turn, &observed.snapshot);
+        handle_notices(turn, &observed.snapshot, hooks, &mut report).await?;
         for notice in &observed.refuted {
-            finish_notice(turn, notice, &mut report).await?;
+            finish_notice(turn, notice, hooks, &mut report).await?;
         }
         resolve_launches(turn, &executor, &observed.snapshot, &mut report).await?;
         // Launches that ended just now hold no NodeClaim back.
@@ -162,6 +167,7 @@ fn ends_reboot(planned: &Planned) -> bool {
 async fn handle_notices(
     turn: &Turn<'_>,
     snapshot: &Snapshot,
+    hooks: &mut Hooks<'_>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
     let own: BTreeMap<InstanceId, &NodeClaim> = snapshot
@@ -191,7 +197,7 @@ async fn handle_notices(
             if may_still_launch(turn, notice).await? {
                 report.run_again_at(turn.now + RECHECK_AFTER * 2);
             } else {
-                finish_notice(turn, notice, report).await?;
+                finish_notice(turn, notice, hooks, report).await?;
             }
             continue;
         };
@@ -205,7 +211,7 @@ async fn handle_notices(
             let is_cordoned = cordon_node(turn, snapshot, claim, report).await?;
             let overdue = |at| turn.now.duration_since(at) > OVERDUE;
             if is_cordoned && notice.deadline.is_none_or(overdue) {
-                finish_notice(turn, notice, report).await?;
+                finish_notice(turn, notice, hooks, report).await?;
             }
             continue;
         }
@@ -213,7 +219,7 @@ async fn handle_notices(
             let age = notice.at.map(|at| turn.now.duration_since(at));
             if age.is_none_or(|age| age >= REPLACED_WITHIN) {
                 // The node stays; if its instance is taken back, that is announced separately.
-                finish_notice(turn, notice, report).await?;
+                finish_notice(turn, notice, hooks, report).await?;
             } else {
                 report.run_again_at(turn.now + RECHECK_AFTER * 2);
             }
@@ -254,6 +260,7 @@ async fn finish_unmanaged_notices(
     leave: &CompletedNotices,
     report: &mut Report,
 ) -> Result<(), TurnError> {
+    let hooks = &mut Hooks::new(turn, snapshot);
     for notice in snapshot.notices.iter().filter(|notice| notice.unmanaged) {
         let id = &notice.instance;
         let is_done = leave.drained.contains(id)
@@ -263,13 +270,9 @@ async fn finish_unmanaged_notices(
                     report.isolate_unseen(format!("Node of instance {id}"), has_no_node);
                 has_no_node?.unwrap_or(false)
             };
-        match (&notice.hook, is_done) {
-            (_, true) => finish_notice(turn, notice, report).await?,
-            (Some(hook), false) => {
-                let extended = turn.world.cloud.extend_hook(&notice.instance, hook).await;
-                hook_call_succeeded(turn, notice, extended, report);
-            }
-            (None, false) => {}
+        match is_done {
+            true => finish_notice(turn, notice, hooks, report).await?,
+            false => hooks.extend(notice, report).await?,
         }
         if leave.unlisted.contains(id) && !is_done {
             report.run_again_at(turn.now + RECHECK_AFTER * 2);
@@ -297,36 +300,17 @@ async fn has_no_node(turn: &Turn<'_>, id: &InstanceId) -> Result<bool, TurnError
 async fn finish_notice(
     turn: &Turn<'_>,
     notice: &Notice,
+    hooks: &mut Hooks<'_>,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    if let Some(hook) = &notice.hook {
-        let completed = turn.world.cloud.complete_hook(&notice.instance, hook).await;
-        if !hook_call_succeeded(turn, notice, completed, report) {
-            return Ok(());
-        }
+    if !hooks.complete(notice, report).await? {
+        return Ok(());
     }
     let ledger = &turn.world.ledger;
     ledger
         .finish_notice(turn.cluster, &notice.instance, &notice.kind)
         .await?;
     Ok(())
-}
-
-/// Returns whether a call for an instance's lifecycle hook succeeded, and reports its failure. No failure delays other nodes,
-/// because Auto Scaling is called for hooks only.
-fn hook_call_succeeded(
-    turn: &Turn<'_>,
-    notice: &Notice,
-    reached: Result<(), CloudError>,
-    report: &mut Report,
-) -> bool {
-    let Err(error) = reached else {
-        return true;
-    };
-    let instance = &notice.instance;
-    report.problems.push(format!("hook of {instance}: {error}"));
-    report.run_again_at(turn.now + RECHECK_AFTER * 2);
-    false
 }
 
 /// The NodeClaim that owns an instance and has no provider id yet.

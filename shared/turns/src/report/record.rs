@@ -16,7 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     TurnError,
-    context::{Turn, isolation::ObjectFailures},
+    context::{
+        Turn,
+        isolation::{AFTER_REFUSAL, ObjectFailures},
+    },
     report::metrics::{self, AlarmCounts, INSUFFICIENT_CAPACITY},
 };
 
@@ -266,6 +269,43 @@ impl Report {
         step: Result<T, E>,
     ) -> Result<Option<T>, TurnError> {
         self.objects.isolate_unseen(about, self.at, step)
+    }
+
+    /// Takes over the outcome of a step for one of several objects, and returns whether the next may be handled. An error of
+    /// the whole API server or ledger meets all of them, so the rest is left to a later turn; AWS services answer
+    /// calls about other objects independently.
+    pub(crate) fn may_continue_after<T, E: Into<TurnError>>(
+        &mut self,
+        about: &EventTarget,
+        step: Result<T, E>,
+    ) -> bool {
+        let isolated = self.isolate(about, step).map(drop);
+        self.may_continue(about, isolated)
+    }
+
+    /// [`Self::may_continue_after`] for things without an object that an event could be about.
+    pub(crate) fn may_continue_after_unseen<T, E: Into<TurnError>>(
+        &mut self,
+        about: &str,
+        step: Result<T, E>,
+    ) -> bool {
+        let isolated = self.isolate_unseen(about, step).map(drop);
+        self.may_continue(about, isolated)
+    }
+
+    fn may_continue(&mut self, about: impl Display, isolated: Result<(), TurnError>) -> bool {
+        match isolated {
+            Ok(()) => true,
+            Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
+                self.postpone(&format!("{about}: {error}"), until);
+                true
+            }
+            Err(error) => {
+                self.problems.push(format!("{about}: {error}"));
+                self.run_again_at(self.at + AFTER_REFUSAL);
+                matches!(error, TurnError::Cloud(_))
+            }
+        }
     }
 
     /// Takes over the failures of single objects, and returns the events about them.

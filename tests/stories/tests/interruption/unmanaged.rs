@@ -472,6 +472,26 @@ async fn missing_lifecycle_hook_blocks_no_other_drain() {
 }
 
 #[tokio::test]
+async fn refused_lifecycle_hook_is_reported_and_retried_with_backoff() {
+    let (mut rig, id) = with_group(Relay::Watching).await;
+    opt_in(&rig, &id);
+    rig.sim
+        .with(|world| world.account.without_hook.insert(id.clone()));
+    let body = ends(&rig, &id);
+    deliver(&mut rig, &[body]).await;
+    rig.sim.with(|world| world.calls.clear());
+    rig.pass(secs(3_600)).await;
+    let tries = calls(&rig, "complete_hook") + calls(&rig, "extend_hook");
+    assert!((4..=20).contains(&tries), "{tries}");
+    let reasons = reasons(&rig);
+    assert!(reasons.contains(&"ChangeRefused".to_owned()), "{reasons:?}");
+    rig.sim.with(|world| world.account.without_hook.clear());
+    let ended = |world: &mut fakes::World| !world.account.instances[&id].state.is_alive();
+    let took = rig.until(secs(20 * 60), ended).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
 async fn hook_is_completed_only_after_a_read_confirms_that_the_node_is_gone() {
     let (mut rig, id) = with_group(Relay::Watching).await;
     opt_in(&rig, &id);

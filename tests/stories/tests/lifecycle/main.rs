@@ -12,6 +12,7 @@ mod collecting;
 mod crashes;
 mod deleted_clusters;
 mod feature_gates;
+mod frozen_pools;
 mod many;
 mod refusals;
 mod registration;

@@ -30,13 +30,13 @@ fn protect(rig: &Rig, claim: &NodeClaim, why: Protection) {
         .with(|world| world.account.protected.insert(instance(claim), why));
 }
 
-fn freeze(rig: &Rig, object: Protected, how: Admission) {
+pub(crate) fn freeze(rig: &Rig, object: Protected, how: Admission) {
     rig.sim
         .with(|world| world.api.protected.insert(object, how));
 }
 
 /// Messages of the events with this reason on the object of this name.
-fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
+pub(crate) fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
     rig.sim.with(|world| {
         let events = world.api.events.iter();
         let own = events.filter(|event| {
@@ -44,9 +44,9 @@ fn events(rig: &Rig, reason: &str, name: &str) -> Vec<String> {
                 EventTarget::Node(node, _) => node.as_str() == name,
                 EventTarget::NodeClaim(claim, _) => claim.as_str() == name,
                 EventTarget::Pod(pod, _) => pod.name.as_str() == name,
-                EventTarget::NodePool(..)
-                | EventTarget::NodeClass(..)
-                | EventTarget::CapacityBuffer(..) => false,
+                EventTarget::NodePool(pool, _) => pool.as_str() == name,
+                EventTarget::NodeClass(class, _) => class == name,
+                EventTarget::CapacityBuffer(..) => false,
             };
             about && event.reason == reason
         });
@@ -280,6 +280,10 @@ async fn immutable_node_claim_blocks_no_registration_of_another() {
         "{:#?}",
         rig.transcript
     );
+    for name in [frozen.name.as_str(), "default"] {
+        let reported = events(&rig, "ChangeRefused", name);
+        assert!(!reported.is_empty(), "{name}: {:#?}", rig.transcript);
+    }
 }
 
 #[tokio::test]

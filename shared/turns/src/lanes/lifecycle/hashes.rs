@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use api::{conditions::types::DRIFTED, names::annotation};
 use model::{NodePoolName, Snapshot, node_claim::NodeClaim, plan::NodeClaimUpdate};
 use planner::{NODE_POOL_HASH_VERSION, node_pool_hash};
-use ports::{ClusterError, StaticHash};
+use ports::{ClusterError, StaticHash, cluster::EventTarget};
 
-use crate::{TurnError, context::Turn};
+use crate::{Report, TurnError, context::Turn};
 
 /// A hash and its version, with the annotations that hold them.
 struct HashAnnotations<'a> {
@@ -40,7 +40,7 @@ impl HashAnnotations<'_> {
 pub(crate) async fn update_node_pools(
     turn: &Turn<'_>,
     snapshot: &mut Snapshot,
-    problems: &mut Vec<String>,
+    report: &mut Report,
 ) {
     for pool in &mut snapshot.node_pools {
         if pool.deleted_at.is_some() {
@@ -54,17 +54,17 @@ pub(crate) async fn update_node_pools(
             version: NODE_POOL_HASH_VERSION,
         };
         let name = pool.name.clone();
+        let about = EventTarget::NodePool(name.clone(), pool.uid.clone());
         let claims = &mut snapshot.node_claims;
-        if let Err(error) = update_node_pool(
+        let updated = update_node_pool(
             turn,
             &name,
             &mut pool.annotations,
             claims,
             &hash_annotations,
-        )
-        .await
-        {
-            problems.push(format!("hash of NodePool {name}: {error}"));
+        );
+        if !report.may_continue_after(&about, updated.await) {
+            break;
         }
     }
 }

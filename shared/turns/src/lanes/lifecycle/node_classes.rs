@@ -1,10 +1,10 @@
 //! EC2NodeClass status: the resources that the selectors resolve to, and whether nodes can be launched with them
 //! (docs/spec/aws.md#ec2-node-class).
 
-use api::{EC2NodeClass, names::finalizer};
+use api::{EC2NodeClass, ObjectMeta, names::finalizer};
 use model::{Lane, Snapshot, Warning};
 use ports::{
-    CloudError, Resolved,
+    Resolved,
     cluster::{Event, EventTarget},
 };
 
@@ -23,15 +23,10 @@ pub(crate) async fn update_status(
     report: &mut Report,
 ) -> Result<(), TurnError> {
     for class in &mut observed.node_classes {
-        let name = class.metadata.name.clone();
-        match update_one(turn, class, &mut observed.snapshot, report).await {
-            Ok(()) => {}
-            Err(TurnError::Cloud(error @ CloudError::Postponed { until, .. })) => {
-                report.postpone(&format!("EC2NodeClass {name}: {error}"), until);
-            }
-            Err(error) => observed
-                .problems
-                .push(format!("EC2NodeClass {name}: {error}")),
+        let about = target_of(&class.metadata);
+        let updated = update_one(turn, class, &mut observed.snapshot, report).await;
+        if !report.may_continue_after(&about, updated) {
+            break;
         }
     }
     emit_warnings(turn, observed, report).await;
@@ -42,8 +37,7 @@ pub(crate) async fn update_status(
 async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report) {
     let old = observed.node_classes.iter().filter_map(|class| {
         let metadata = &class.metadata;
-        let about = EventTarget::NodeClass(metadata.name.clone(), metadata.uid.as_str().into());
-        events::of_old_version(about, metadata, turn.now)
+        events::of_old_version(target_of(metadata), metadata, turn.now)
     });
     let old: Vec<Event> = old.collect();
     events::post(turn, &old, report).await;
@@ -59,6 +53,10 @@ async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report
         .map(|class| events::of_node_class(class, warning.clone(), turn.now))
         .collect();
     events::post(turn, &emitted, report).await;
+}
+
+fn target_of(metadata: &ObjectMeta) -> EventTarget {
+    EventTarget::NodeClass(metadata.name.clone(), metadata.uid.as_str().into())
 }
 
 async fn update_one(

@@ -1,8 +1,8 @@
 //! NodePool status: whether it can launch, and the resources of its nodes (docs/spec/lifecycle.md#node-pool-status).
 
 use api::{
-    Condition, ConditionSet, ConditionStatus, EC2NodeClass, NodePool, conditions::types,
-    karpenter::NodePoolStatus, names::annotation::REGISTRATIONS,
+    Condition, ConditionSet, ConditionStatus, EC2NodeClass, NodePool, ObjectMeta,
+    conditions::types, karpenter::NodePoolStatus, names::annotation::REGISTRATIONS,
 };
 use jiff::Timestamp;
 use model::{
@@ -26,15 +26,16 @@ pub(crate) async fn update_status(
     observed: &mut Observed,
     report: &mut Report,
 ) -> Result<(), TurnError> {
-    hashes::update_node_pools(turn, &mut observed.snapshot, &mut observed.problems).await;
+    hashes::update_node_pools(turn, &mut observed.snapshot, report).await;
     emit_warnings(turn, observed, report).await;
     let inventory = Inventory::new(&observed.snapshot);
     for pool in &mut observed.node_pools {
         let name = NodePoolName::from(pool.metadata.name.as_str());
         let usage = inventory.usage(&name);
+        let about = target_of(&pool.metadata);
         let updated = update_one(turn, pool, &observed.node_classes, &usage, report).await;
-        if let Err(error) = updated {
-            observed.problems.push(format!("NodePool {name}: {error}"));
+        if !report.may_continue_after(&about, updated) {
+            break;
         }
     }
     Ok(())
@@ -45,12 +46,14 @@ async fn emit_warnings(turn: &Turn<'_>, observed: &Observed, report: &mut Report
     let unreadable = unreadable.map(|pool| events::of_unreadable_pool(pool, turn.now));
     let old = observed.node_pools.iter().filter_map(|pool| {
         let metadata = &pool.metadata;
-        let about =
-            EventTarget::NodePool(metadata.name.as_str().into(), metadata.uid.clone().into());
-        events::of_old_version(about, metadata, turn.now)
+        events::of_old_version(target_of(metadata), metadata, turn.now)
     });
     let emitted: Vec<Event> = unreadable.chain(old).collect();
     events::post(turn, &emitted, report).await;
+}
+
+pub(super) fn target_of(metadata: &ObjectMeta) -> EventTarget {
+    EventTarget::NodePool(metadata.name.as_str().into(), metadata.uid.clone().into())
 }
 
 async fn update_one(
@@ -75,7 +78,7 @@ async fn update_one(
         pool.metadata.annotations.extend(reset);
     }
     turn.api.update_node_pool_status(&name, &status).await?;
-    let about = EventTarget::NodePool(name, pool.metadata.uid.clone().into());
+    let about = target_of(&pool.metadata);
     let before = conditions(pool.status.as_ref());
     let after = conditions(Some(&status));
     let emitted = events::of_conditions(&about, before, after, turn.now);

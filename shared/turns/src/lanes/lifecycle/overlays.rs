@@ -26,9 +26,10 @@ pub(crate) async fn update_status(
         if overlay.status.as_ref() == Some(&status) {
             continue;
         }
-        match turn.api.update_node_overlay_status(name, &status).await {
-            Ok(()) => changed = true,
-            Err(error) => report.problems.push(format!("NodeOverlay {name}: {error}")),
+        let written = turn.api.update_node_overlay_status(name, &status).await;
+        changed |= written.is_ok();
+        if !report.may_continue_after_unseen(&format!("NodeOverlay {name}"), written) {
+            break;
         }
     }
     if changed {

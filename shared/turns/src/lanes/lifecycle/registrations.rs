@@ -15,6 +15,7 @@ use model::{
 };
 use planner::RegistrationHealth;
 
+use super::node_pools;
 use crate::{Report, TurnError, act::apply::Applied, context::Turn, observe::Observed};
 
 /// A NodeClaim whose registration has ended, and whether its node joined.
@@ -44,9 +45,10 @@ pub(crate) async fn record(
         let Some(samples) = pools.get(&name) else {
             continue;
         };
-        if let Err(error) = add_samples(turn, pool, samples).await {
-            let problem = format!("registrations of NodePool {name}: {error}");
-            report.problems.push(problem);
+        let about = node_pools::target_of(&pool.metadata);
+        let added = add_samples(turn, pool, samples).await;
+        if !report.may_continue_after(&about, added) {
+            break;
         }
     }
 }
