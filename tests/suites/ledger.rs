@@ -1,17 +1,20 @@
-//! The laws of the ledger over DynamoDB's wire protocol, with the table that the template declares.
+//! The laws of the ledger over DynamoDB's wire protocol, with the table that the template declares; and wakes in SQS.
 #![expect(clippy::indexing_slicing, reason = "a missing value fails the test")]
 
 mod local_ledger;
 
+use dynamo::SqsWakes;
 use fakes::laws;
-use jiff::Timestamp;
+use harness::{ACCOUNT, Moto};
+use jiff::{SignedDuration, Timestamp};
+use model::{Lane, Wake};
 use ports::{
-    ObjectStore, ObjectStoreError,
+    ObjectStore, ObjectStoreError, Wakes,
     ledger::{ClusterLedger, OwnershipLedger},
 };
 use serde_json::json;
 
-use self::local_ledger::{LocalLedger, TABLE};
+use self::local_ledger::{LocalLedger, TABLE, sdk_config};
 
 #[tokio::test]
 async fn ledger_in_dynamodb_obeys_the_laws() {
@@ -99,4 +102,21 @@ fn noise(size: usize) -> Vec<u8> {
         state.to_le_bytes()[0]
     };
     (0..size).map(next).collect()
+}
+
+#[tokio::test]
+async fn wake_of_a_function_is_in_the_message_group_of_its_cluster() {
+    let moto = Moto::start("demo");
+    moto.call("sqs", "create_queue", json!({"QueueName": "wakes"}));
+    let queue = format!("{}/{ACCOUNT}/wakes", moto.endpoint());
+    let queues = [(Lane::Lifecycle, queue.clone())].into();
+    let wakes = SqsWakes::new(&sdk_config(moto.endpoint()), queues);
+    let wake = Wake::new("demo".into(), Lane::Lifecycle, "launched");
+    wakes.send(&wake, SignedDuration::ZERO).await.unwrap();
+    let attributes = json!({"QueueUrl": queue, "MessageSystemAttributeNames": ["MessageGroupId"]});
+    let received = moto.call("sqs", "receive_message", attributes);
+    let message = &received["Messages"][0];
+    assert_eq!(message["Attributes"]["MessageGroupId"], "demo");
+    let body = message["Body"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Wake>(body).unwrap(), wake);
 }

@@ -35,7 +35,7 @@ pub(crate) fn connect(dynamodb: &Ministack) -> TableLedger {
     dynamo::ledger(&sdk_config(dynamodb.endpoint()), TABLE, ACCOUNT, REGION)
 }
 
-fn sdk_config(endpoint: &str) -> SdkConfig {
+pub(crate) fn sdk_config(endpoint: &str) -> SdkConfig {
     let [(_, key), (_, secret), ..] = CREDENTIALS;
     let credentials = Credentials::new(key, secret, None, None, "tests");
     SdkConfig::builder()
