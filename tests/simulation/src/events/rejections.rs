@@ -83,6 +83,20 @@ pub(super) fn object(
             let claim = node.and_then(|node| claim_at(world, &node.provider_id));
             (Protected::Pod(pod.key.clone()), claim)
         }
+        RejectedObject::NodePool => {
+            let pools: Vec<_> = api.node_pools.keys().collect();
+            let Some(pool) = rng.pick(&pools) else {
+                return ConcernedNames::new();
+            };
+            (Protected::NodePool(pool.as_str().into()), None)
+        }
+        RejectedObject::NodeClass => {
+            let classes: Vec<_> = api.node_classes.keys().collect();
+            let Some(class) = rng.pick(&classes) else {
+                return ConcernedNames::new();
+            };
+            (Protected::NodeClass((*class).clone()), None)
+        }
     };
     let mut concerned = match &protected {
         Protected::Node(name) => vec![name.to_string()],

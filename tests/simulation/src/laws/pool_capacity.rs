@@ -1,7 +1,7 @@
 //! Capacity of NodePools: only those that can have one more node have to serve pods.
 
 use api::{NodePool, names::label};
-use fakes::World;
+use fakes::{Protected, World};
 use jiff::SignedDuration;
 use model::{
     CapacityType, NodePoolName, labels,
@@ -21,7 +21,7 @@ const LARGEST: i64 = 8_000;
 impl Laws {
     pub(super) fn watch_room(&mut self, world: &World) {
         for (name, pool) in &world.api.node_pools {
-            if !has_room(world, pool) {
+            if !has_room(world, pool) || is_frozen(world, pool) {
                 self.full_at.insert(name.as_str().into(), world.now);
             }
         }
@@ -39,6 +39,15 @@ impl Laws {
                 && full.is_none_or(|at| world.now.duration_since(*at) > time)
         })
     }
+}
+
+/// Returns whether a status that the NodePool needs may be outdated, because admission rejects its change.
+fn is_frozen(world: &World, pool: &NodePool) -> bool {
+    let name = NodePoolName::from(pool.metadata.name.as_str());
+    let class = pool.spec.template.spec.node_class_ref.name.clone();
+    let needed = [Protected::NodePool(name), Protected::NodeClass(class)];
+    let protected = &world.api.protected;
+    needed.iter().any(|object| protected.contains_key(object))
 }
 
 /// Returns whether an instance type within the NodePool's limit is available, and not marked as unavailable.

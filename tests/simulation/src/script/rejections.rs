@@ -26,6 +26,8 @@ pub enum RejectedObject {
     Node,
     NodeClaim,
     Pod,
+    NodePool,
+    NodeClass,
 }
 
 /// Draws such faults. Most concern the first cluster; its neighbour must not be affected.
@@ -81,7 +83,15 @@ fn draw_kind(rng: &mut Rng, kinds: usize) -> EventKind {
         },
         1 => refuses(RejectedObject::Node),
         2 => refuses(RejectedObject::NodeClaim),
-        3 => refuses(RejectedObject::Pod),
+        3 => {
+            let objects = [
+                RejectedObject::Pod,
+                RejectedObject::NodePool,
+                RejectedObject::NodeClass,
+            ];
+            let object = rng.pick(&objects).copied();
+            refuses(object.unwrap_or(RejectedObject::Pod))
+        }
         4 => EventKind::RowUnreadable {
             choice: rng.index(1000),
         },
