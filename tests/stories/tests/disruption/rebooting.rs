@@ -5,15 +5,16 @@ use fakes::{Fault, Protection, World};
 use model::{
     InstanceId,
     node::{ConditionStatus, NodeCondition},
-    node_claim::NodeClaim,
+    node_claim::{Condition, NodeClaim},
+    pod::Pod,
 };
 use serde_json::json;
 use stories::{Relay, Rig, all_bound, consistent, secs, settled};
 
-use crate::{event_messages, no_node_is_marked, wait};
+use crate::{event_messages, no_node_is_marked, repairing::forbid_evictions, wait};
 
 /// Three nodes with a pod each; the GPU of the first has failed.
-async fn failing() -> (Rig, NodeClaim) {
+pub(crate) async fn failing() -> (Rig, NodeClaim) {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
@@ -43,13 +44,13 @@ async fn failing() -> (Rig, NodeClaim) {
     (rig, sick)
 }
 
-fn reboots(world: &World, sick: &NodeClaim) -> usize {
+pub(crate) fn reboots(world: &World, sick: &NodeClaim) -> usize {
     let id = sick.status.provider_id.rsplit('/').next();
     let id = InstanceId::from(id.unwrap());
     world.account.reboots.get(&id).map_or(0, Vec::len)
 }
 
-fn reason(world: &World, sick: &NodeClaim) -> Option<String> {
+pub(crate) fn reason(world: &World, sick: &NodeClaim) -> Option<String> {
     let claim = world.api.node_claims.get(&sick.name)?;
     Some(claim.condition(REBOOTING)?.reason.clone())
 }
@@ -133,6 +134,26 @@ async fn node_is_drained_rebooted_and_uncordoned_without_a_replacement() {
     });
     assert!(rig.sim.with(consistent) && rig.sim.with(settled) && rig.sim.with(no_node_is_marked));
     assert_eq!(rig.errors, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn pod_that_its_budget_protects_is_rebooted_with_the_node_at_the_bound() {
+    let (mut rig, sick) = failing().await;
+    forbid_evictions(&rig);
+    rig.pass(secs(580)).await;
+    wait(&mut rig, 90, |world| reason(world, &sick).is_some()).await;
+    let kept = rig.sim.with(|world| {
+        let mut pods = world.api.pods.values();
+        let is_on_node = |pod: &&Pod| pod.node_name == sick.status.node_name;
+        pods.find(is_on_node).unwrap().uid.clone()
+    });
+    rig.pass(secs(590)).await;
+    assert_eq!(rig.sim.with(|world| reboots(world, &sick)), 0);
+    wait(&mut rig, 60, |world| reboots(world, &sick) == 1).await;
+    let stays = |world: &mut World| world.api.pods.values().any(|pod| pod.uid == kept);
+    assert!(rig.sim.with(stays));
+    let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
+    wait(&mut rig, 300, succeeded).await;
 }
 
 #[tokio::test]
@@ -230,4 +251,49 @@ async fn reboot_is_resumed_after_a_turn_was_killed_before_recording_it() {
         1,
         "EC2 was not asked again"
     );
+}
+
+#[tokio::test]
+async fn reboot_that_karpenter_has_issued_is_completed_without_another_call() {
+    let (mut rig, sick) = failing().await;
+    rig.sim.with(|world| {
+        let now = world.now;
+        let id = sick.status.provider_id.rsplit('/').next().unwrap();
+        world.account.reboots.insert(id.into(), vec![now]);
+        let claim = world.api.node_claims.get_mut(&sick.name).unwrap();
+        let name = claim.status.node_name.clone().unwrap();
+        let boot_id = world.api.nodes[&name].boot_id.clone();
+        let before = "karpenter.sh/reboot-pre-boot-id".to_owned();
+        claim.annotations.insert(before, boot_id);
+        claim
+            .status
+            .conditions
+            .retain(|condition| condition.kind != INITIALIZED);
+        for (kind, status, reason) in [
+            (REBOOTING, ConditionStatus::True, "RebootIssued"),
+            (INITIALIZED, ConditionStatus::Unknown, "Rebooting"),
+        ] {
+            claim.status.conditions.push(Condition {
+                kind: kind.to_owned(),
+                status,
+                reason: reason.to_owned(),
+                message: String::new(),
+                last_transition: now,
+                observed_generation: Some(1),
+            });
+        }
+    });
+    let succeeded = |world: &mut World| reason(world, &sick).as_deref() == Some("RebootSucceeded");
+    wait(&mut rig, 300, succeeded).await;
+    let initialized = |world: &mut World| world.api.node_claims[&sick.name].is_true(INITIALIZED);
+    wait(&mut rig, 120, initialized).await;
+    rig.sim.with(|world| {
+        assert!(!world.calls.contains(&"reboot"));
+        let claim = &world.api.node_claims[&sick.name];
+        let keys = claim.annotations.keys();
+        assert!(
+            keys.clone().all(|key| !key.contains("pre-boot-id")),
+            "{keys:?}"
+        );
+    });
 }

@@ -20,7 +20,7 @@ use crate::{event_messages, no_node_is_marked, replacing, rolled_back, states, w
 const DEADLINE: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 /// Three nodes with a pod each that only repair disrupts, with the gate on.
-async fn repairing() -> Rig {
+pub(crate) async fn repairing() -> Rig {
     let mut rig = Rig::new(Relay::Watching);
     rig.sim.with(|world| {
         let entry = world.registry[0].body.as_mut().unwrap();
@@ -35,7 +35,7 @@ async fn repairing() -> Rig {
 }
 
 /// Makes the first node unready and its pod do-not-disrupt.
-fn silence(rig: &Rig) -> NodeClaim {
+pub(crate) fn silence(rig: &Rig) -> NodeClaim {
     rig.sim.with(|world| {
         let name = world.api.nodes.keys().next().cloned().unwrap();
         world.api.silent.insert(name.clone());
@@ -47,6 +47,21 @@ fn silence(rig: &Rig) -> NodeClaim {
         let claim = claims.find(|claim| claim.status.node_name.as_ref() == Some(&name));
         claim.cloned().unwrap()
     })
+}
+
+/// Adds a PodDisruptionBudget that allows no eviction.
+pub(crate) fn forbid_evictions(rig: &Rig) {
+    let budget = PodDisruptionBudget {
+        key: PodKey::new("default", "web"),
+        selector: Some(LabelSelector {
+            match_labels: BTreeMap::from([("app".to_owned(), "web".to_owned())]),
+            match_expressions: Vec::new(),
+        }),
+        max_unavailable: Some("0".into()),
+        ..PodDisruptionBudget::default()
+    };
+    rig.sim
+        .with(|world| world.api.disruption_budgets = vec![budget]);
 }
 
 fn alive(world: &mut fakes::World) -> usize {
@@ -111,16 +126,8 @@ async fn unready_node_is_replaced_first_and_then_drained_within_a_bound() {
 #[tokio::test]
 async fn pod_that_its_budget_protects_is_removed_at_the_repair_bound() {
     let mut rig = repairing().await;
+    forbid_evictions(&rig);
     let (sick, kept) = rig.sim.with(|world| {
-        world.api.disruption_budgets = vec![PodDisruptionBudget {
-            key: PodKey::new("default", "web"),
-            selector: Some(LabelSelector {
-                match_labels: BTreeMap::from([("app".to_owned(), "web".to_owned())]),
-                match_expressions: Vec::new(),
-            }),
-            max_unavailable: Some("0".into()),
-            ..PodDisruptionBudget::default()
-        }];
         let (name, node) = world.api.nodes.iter_mut().next().unwrap();
         node.conditions.push(NodeCondition {
             kind: "StorageReady".into(),
@@ -158,6 +165,18 @@ async fn pod_that_its_budget_protects_is_removed_at_the_repair_bound() {
 }
 
 #[tokio::test]
+async fn repair_by_force_ignores_disruption_budgets() {
+    let mut rig = repairing().await;
+    rig.configure(&json!({"featureGates": {"NodeRepair": true}, "legacyNodeRepair": true}));
+    forbid_evictions(&rig);
+    let sick = silence(&rig);
+    rig.pass(secs(1_790)).await;
+    let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
+    wait(&mut rig, 300, gone).await;
+    assert_eq!(rig.sim.with(states), []);
+}
+
+#[tokio::test]
 async fn node_that_recovers_while_its_replacement_starts_is_kept() {
     let mut rig = repairing().await;
     let sick = silence(&rig);
@@ -186,6 +205,7 @@ async fn repair_without_capacity_is_rolled_back_and_retried_with_backoff() {
     });
     rig.pass(secs(1_790)).await;
     wait(&mut rig, 200, rolled_back).await;
+    wait(&mut rig, 60, no_node_is_marked).await;
     rig.pass(secs(1_800)).await;
     let tries = rig.sim.with(states).len();
     assert!((2..=7).contains(&tries), "{tries} within half an hour");

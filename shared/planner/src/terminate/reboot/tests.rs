@@ -287,6 +287,25 @@ fn node_that_does_not_rejoin_is_deleted() {
 }
 
 #[test]
+fn node_rebooted_by_karpenter_is_awaited_from_the_loss_of_initialized() {
+    let taken_over = |ago| {
+        let mut snapshot = issued(ago);
+        let annotations = &mut snapshot.node_claims[0].annotations;
+        annotations.remove(annotation::REBOOT_LAST_CALL);
+        snapshot
+    };
+    assert_eq!(due_in(&taken_over(1_199)), Some(1));
+    let reported = words(&taken_over(1_200));
+    let failed = "RebootFailed: the node did not come back within 20 minutes";
+    assert_eq!(reported.last().unwrap(), failed);
+    let ended = words(&back(taken_over(60), ConditionStatus::True));
+    assert!(
+        ended.iter().any(|word| word.contains("Rebooting=False")),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn refused_reboot_is_left_to_repair_if_enabled() {
     let mut snapshot = requested(Some("10m0s"), 10, Vec::new());
     let refused = |snapshot: &Snapshot| {
