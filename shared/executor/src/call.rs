@@ -168,11 +168,18 @@ impl Executor<'_> {
     ) -> Result<SendOutcome, ExecutorError> {
         let token = &call.request.token;
         tracing::info!(%token, claims = call.members.len(), attempt = call.attempt, "sending CreateFleet request");
-        match self
-            .cloud
-            .launch(&call.request, not_after.min(self.deadline))
-            .await
-        {
+        let begun = self.clock.now();
+        let deadline = not_after.min(self.deadline);
+        let answer = self.cloud.launch(&call.request, deadline).await;
+        let is_unsent = matches!(
+            answer,
+            Err(CloudError::Postponed { .. } | CloudError::NotSent { .. })
+        );
+        if !is_unsent {
+            let took = self.clock.now().duration_since(begun);
+            outcome.requests.push(took);
+        }
+        match answer {
             Ok(answer) => {
                 let settled = self
                     .settle_answer(call, members, answer, inputs, outcome)

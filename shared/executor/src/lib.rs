@@ -99,6 +99,8 @@ pub struct ExecutionOutcome {
     pub errors: Vec<LaunchError>,
     /// Offerings that EC2 had no capacity of, also where it had enough of others.
     pub lacking: Vec<LackingOffering>,
+    /// Duration of each CreateFleet request that was sent, including its repetitions.
+    pub requests: Vec<SignedDuration>,
 }
 
 /// Class of a launch's failure.
@@ -179,6 +181,7 @@ impl ExecutionOutcome {
         self.events.extend(other.events);
         self.errors.extend(other.errors);
         self.lacking.extend(other.lacking);
+        self.requests.extend(other.requests);
         self.stopped = self.stopped.take().or(other.stopped);
         self.postponed = self.postponed.take().or(other.postponed);
     }

@@ -93,6 +93,9 @@ pub(crate) fn help(name: &str) -> &'static str {
         "karpenter_interruption_instance_status_unhealthy_total" => {
             "Instances that started failing an EC2 status check"
         }
+        "karpenter_cloudprovider_duration_seconds" => {
+            "Duration of requests to launch and to terminate instances"
+        }
         "karpenter_cloudprovider_errors_total" => {
             "Failed launches and terminations of instances, by class of error"
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use model::{ClusterName, InstanceId};
 use ports::{
-    LedgerError, Termination, TerminationRefusal,
+    CloudError, LedgerError, Termination, TerminationRefusal,
     cluster::{Event, EventKind, EventTarget},
 };
 
@@ -49,8 +49,19 @@ pub(crate) async fn end_instances(
         return Ok(results);
     }
     let ids: Vec<InstanceId> = due.keys().cloned().collect();
+    let begun = world.clock.now();
+    let verdicts = world.cloud.terminate(cluster, &ids).await;
+    let is_unsent = |verdict: &Termination| {
+        matches!(
+            verdict,
+            Termination::Unanswered(CloudError::Postponed { .. })
+        )
+    };
+    if !verdicts.iter().all(|(_, verdict)| is_unsent(verdict)) {
+        results.took = Some(world.clock.now().duration_since(begun));
+    }
     let mut unanswered = 0;
-    for (id, verdict) in world.cloud.terminate(cluster, &ids).await {
+    for (id, verdict) in verdicts {
         match verdict {
             Termination::Ended | Termination::Gone => {
                 results.ended.insert(id);

@@ -30,7 +30,8 @@ use crate::World;
 
 /// Metrics that are published only to a cluster's relay: each would cost in CloudWatch, which has those of Lambda and SQS
 /// instead.
-const RELAY_ONLY: [&str; 6] = [
+const RELAY_ONLY: [&str; 7] = [
+    "karpenter_cloudprovider_duration_seconds",
     "karpenter_consolidation_moves_total",
     "karpenter_consolidation_score",
     "karpenter_interruption_deleted_messages_total",

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
 use model::InstanceId;
 use ports::{CloudError, TerminationRefusal};
 
@@ -11,4 +12,6 @@ pub(crate) struct TerminationResults {
     pub(crate) refused: BTreeMap<InstanceId, TerminationRefusal>,
     /// Number of instances without an answer, and the error.
     pub(crate) unanswered: Option<(usize, CloudError)>,
+    /// Duration of the request to EC2; `None` if none was sent.
+    pub(crate) took: Option<SignedDuration>,
 }

@@ -239,6 +239,7 @@ fn failed_launches_are_counted_by_class_and_by_offering() {
             capacity_type: model::CapacityType::Spot,
             code: "InsufficientInstanceCapacity".to_owned(),
         }],
+        requests: vec![SignedDuration::from_millis(1_500)],
         ..executor::ExecutionOutcome::default()
     };
     let counted = of_launching(model::Lane::Provisioner, &outcome);
@@ -248,6 +249,7 @@ fn failed_launches_are_counted_by_class_and_by_offering() {
             r#"karpenter_cloudprovider_errors_total {"controller": "provisioner", "error": "InsufficientCapacityError", "method": "Create", "provider": "aws"} 1"#,
             r#"karpenter_cloudprovider_errors_total {"controller": "provisioner", "error": "unknown", "method": "Create", "provider": "aws"} 1"#,
             r#"karpenter_cloudprovider_instance_launch_failures_total {"capacity_type": "spot", "reason": "InsufficientInstanceCapacity", "zone": "us-east-1a", "zone_id": "use1-az1"} 1"#,
+            r#"karpenter_cloudprovider_duration_seconds {"controller": "provisioner", "method": "Create", "provider": "aws"} 1s 500ms"#,
         ]
     );
 }
@@ -264,6 +266,7 @@ fn refused_termination_is_an_error_and_unknown_instance_is_not() {
         ended: ["i-2".into()].into(),
         refused: [("i-1".into(), refusal)].into(),
         unanswered: None,
+        took: Some(SignedDuration::from_secs(2)),
     };
     let counted = of_ending(model::Lane::Terminator, &results, &[refused]);
     assert_eq!(
@@ -271,6 +274,7 @@ fn refused_termination_is_an_error_and_unknown_instance_is_not() {
         [
             r#"karpenter_cloudprovider_errors_total {"controller": "terminator", "error": "unknown", "method": "Delete", "provider": "aws"} 1"#,
             r#"karpenter_cloudprovider_instance_termination_failures_total {"zone": "us-east-1a", "zone_id": ""} 1"#,
+            r#"karpenter_cloudprovider_duration_seconds {"controller": "terminator", "method": "Delete", "provider": "aws"} 2s"#,
         ]
     );
 }

@@ -7,7 +7,8 @@ pub(super) fn bucket_bounds(name: &str) -> &'static [f64] {
     match name {
         "karpenter_nodes_lifetime_duration_seconds" => &LIFETIMES,
         "karpenter_voluntary_disruption_decision_evaluation_duration_seconds"
-        | "karpenter_scheduler_scheduling_duration_seconds" => &DECISIONS,
+        | "karpenter_scheduler_scheduling_duration_seconds"
+        | "karpenter_cloudprovider_duration_seconds" => &DECISIONS,
         "karpenter_consolidation_score" => &SCORES,
         "karpenter_nodes_reboot_duration_seconds"
         | "karpenter_nodes_reboot_recovery_duration_seconds" => &REBOOTS,
@@ -48,7 +49,7 @@ const LIFETIMES: [f64; 21] = [
 /// Ratio of a move's share of savings to its share of disruption; 0.5 is enough.
 const SCORES: [f64; 8] = [0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
 
-/// An evaluation takes milliseconds, and seconds in a large cluster.
+/// An evaluation or a request takes milliseconds, and seconds in a large cluster or if EC2 throttles.
 const DECISIONS: [f64; 12] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
