@@ -60,7 +60,13 @@ impl Executor<'_> {
         pods: &'a [PodRef],
         others: usize,
     ) -> Vec<&'a PodRef> {
-        let pods = pods.iter().take(REPORTED_MAX.saturating_sub(others));
+        let left_out = pods
+            .len()
+            .saturating_sub(REPORTED_MAX.saturating_sub(others));
+        if left_out > 0 {
+            tracing::info!(pods = left_out, "events about a failed launch left out");
+        }
+        let pods = pods.iter().take(pods.len() - left_out);
         let now = each(pods.clone(), |pod| self.api.pod(&pod.key)).await;
         let waits = |pod: &PodRef, now: Option<Pod>| {
             now.is_some_and(|now| {
