@@ -14,11 +14,11 @@ use crate::{
 pub(super) fn checks(entry: &Value, objects: &Objects) -> Vec<Finding> {
     let settings = entry.get("settings").unwrap_or(&Value::Null);
     let gates = api::feature_gates(settings).unwrap_or_default();
-    let is_on = |gate| gates.get(gate) == Some(&true);
-    let mut findings = Vec::new();
+    let is_on = |gate: &str| gates.get(gate) == Some(&true);
     let is_by_force = settings
         .get("legacyNodeRepair")
         .is_some_and(|legacy| legacy.as_bool() == Some(true) || legacy.as_str() == Some("true"));
+    let mut findings = vec![without_effect(is_on, is_by_force)];
     if is_on("NodeRepair") && !is_by_force {
         findings.push(budgets_without_repair(objects));
     }
@@ -26,6 +26,31 @@ pub(super) fn checks(entry: &Value, objects: &Objects) -> Vec<Finding> {
         findings.push(deletion_costs_of_owners(objects));
     }
     findings
+}
+
+/// Settings of node repair that need its gate, or that repair by force ignores.
+fn without_effect(is_on: impl Fn(&str) -> bool, is_by_force: bool) -> Finding {
+    let is_repaired = is_on("NodeRepair");
+    let why = match is_repaired {
+        true => "is ignored with legacyNodeRepair",
+        false => "needs featureGates.nodeRepair",
+    };
+    let gates = [
+        ("RebootForRepair", "awsFeatureGates.rebootForRepair"),
+        ("TerminateFirstRepair", "featureGates.terminateFirstRepair"),
+    ];
+    let gates = gates
+        .into_iter()
+        .filter(|(gate, _)| is_on(gate) && (is_by_force || !is_repaired));
+    let legacy = (is_by_force && !is_repaired).then_some("legacyNodeRepair");
+    let settings = gates.map(|(_, setting)| setting).chain(legacy);
+    Finding::new(
+        "settings of node repair have no effect",
+        settings
+            .map(|setting| format!("settings.{setting}: {why}"))
+            .collect(),
+        "change the other setting, or remove these: docs/disruption.md#nodes-that-stay-unhealthy",
+    )
 }
 
 fn budgets_without_repair(objects: &Objects) -> Finding {
@@ -118,6 +143,35 @@ mod tests {
         );
         let by_force = json!({"featureGates": gates, "legacyNodeRepair": "true"});
         assert_eq!(findings_of(by_force), [""; 0]);
+    }
+
+    #[test]
+    fn settings_that_need_node_repair_are_reported_without_it() {
+        let settings = |is_repaired: bool, legacy: &str| {
+            json!({
+                "featureGates": {"nodeRepair": is_repaired, "terminateFirstRepair": true},
+                "awsFeatureGates": {"rebootForRepair": true},
+                "legacyNodeRepair": legacy,
+            })
+        };
+        let reboot = "settings.awsFeatureGates.rebootForRepair";
+        let first = "settings.featureGates.terminateFirstRepair";
+        let legacy = "settings.legacyNodeRepair";
+        let needs = |setting| format!("{setting}: needs featureGates.nodeRepair");
+        let ignored = |setting| format!("{setting}: is ignored with legacyNodeRepair");
+        assert_eq!(
+            findings_of(settings(false, "false")),
+            [reboot, first].map(needs)
+        );
+        assert_eq!(
+            findings_of(settings(false, "true")),
+            [reboot, first, legacy].map(needs)
+        );
+        assert_eq!(
+            findings_of(settings(true, "true")),
+            [reboot, first].map(ignored)
+        );
+        assert_eq!(findings_of(settings(true, "false")), ["NodePool frozen"]);
     }
 
     #[test]
