@@ -182,6 +182,49 @@ async fn pending_pods_are_planned_for_without_changes_to_the_cluster() {
     server.stop().await;
 }
 
+/// Largest number of the Deployment's pods on one node of a plan.
+fn pods_on_a_node(planned: &Output) -> usize {
+    let plan: Value = serde_json::from_slice(&planned.stdout).unwrap();
+    let nodes = plan.get("newNodes").and_then(Value::as_array).unwrap();
+    let pods = nodes.iter().map(|node| {
+        let pods = node.get("pods").and_then(Value::as_array).unwrap();
+        let own = |pod: &&Value| pod.as_str().unwrap().starts_with("default/shop-");
+        pods.iter().filter(own).count()
+    });
+    pods.max().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn default_spread_uses_the_owners_of_pods() {
+    const BY_HOST: &str = "{podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}]}}";
+    let server = cluster().await;
+    node_class(&server, "us-east-1b").await;
+    let labels = json!({"app": "shop"});
+    let shop = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{
+                "name": "shop", "image": "example.com/shop:1",
+                "resources": {"requests": {"cpu": "100m"}},
+            }]},
+        }},
+    });
+    create(&server, "default", shop);
+    while api(&server).pods().await.unwrap().len() < 6 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    until_unschedulable(&server).await;
+    let catalog = catalog();
+    let mut arguments = vec!["--context", "sandbox", "--catalog", &catalog, "-o", "json"];
+    let planned = plan(&server, &arguments).await;
+    assert_eq!(pods_on_a_node(&planned), 3, "{}", stderr_of(&planned));
+    arguments.extend(["--scheduler-config", BY_HOST]);
+    let planned = plan(&server, &arguments).await;
+    assert_eq!(pods_on_a_node(&planned), 1, "{}", stderr_of(&planned));
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn node_overlays_apply_behind_their_gate_and_are_reported_otherwise() {
     let server = cluster().await;

@@ -193,3 +193,29 @@ impl fmt::Display for NanosPerHour {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_subtracted_from_memory() {
+        let instance_type = |huge_pages| InstanceType {
+            name: "m5.large".to_owned(),
+            requirements: Requirements::default(),
+            capacity: Resources::from([(MEMORY, 8_000), ("hugepages-2Mi", huge_pages)]),
+            overhead: Overhead {
+                kube_reserved: Resources::from([(MEMORY, 1_000)]),
+                ..Overhead::default()
+            },
+            offerings: Vec::new(),
+            ebs_attach_limit: None,
+            devices: Vec::new(),
+        };
+        let memory = |huge_pages| instance_type(huge_pages).allocatable().get(MEMORY);
+        assert_eq!([0, 2_000, 9_000].map(memory), [7_000, 5_000, 0]);
+        let added = Resources::from([("hugepages-1Gi", 500)]);
+        let allocatable = instance_type(2_000).allocatable_with(Some(&added), None);
+        assert_eq!(allocatable.get(MEMORY), 4_500);
+    }
+}

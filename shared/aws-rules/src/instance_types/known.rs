@@ -161,3 +161,40 @@ fn ebs_info(hypervisor: Option<&str>) -> EbsInfo {
         ..EbsInfo::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{Resources, catalog::Overhead};
+
+    use super::*;
+
+    #[test]
+    fn types_without_a_limit_get_the_documented_one() {
+        let limits = [
+            ("nitro", None),
+            ("xen", None),
+            ("", None),
+            ("nitro", Some(7)),
+        ];
+        let types = limits.map(|(hypervisor, ebs_attach_limit)| {
+            let mut requirements = Requirements::default();
+            set(
+                &mut requirements,
+                label::INSTANCE_HYPERVISOR,
+                Some(hypervisor),
+            );
+            InstanceType {
+                name: "m5.large".to_owned(),
+                requirements,
+                capacity: Resources::default(),
+                overhead: Overhead::default(),
+                offerings: Vec::new(),
+                ebs_attach_limit,
+                devices: Vec::new(),
+            }
+        });
+        let types = with_attach_limits(types.into()).into_iter();
+        let limits: Vec<Option<u32>> = types.map(|known| known.ebs_attach_limit).collect();
+        assert_eq!(limits, [Some(25), Some(38), Some(30), Some(7)]);
+    }
+}

@@ -381,6 +381,39 @@ fn incompatible_types_have_no_available_offering() {
 }
 
 #[test]
+fn attach_limit_excludes_volumes_and_interfaces_of_the_node_class() {
+    let limit = |changes| {
+        let mut catalog = catalog();
+        let mut infos = catalog.instance_types.iter_mut();
+        let info = infos.find(|info| info.instance_type == "m5.large").unwrap();
+        info.ebs_info.maximum_ebs_attachments = Some(28);
+        info.ebs_info.attachment_limit_type = Some("shared".to_owned());
+        let through = ResolveInput {
+            node_class: &node_class(changes),
+            settings: &ProviderSettings::default(),
+            measured_memory: &[],
+            placement_group: None,
+        };
+        let types = instance_types(&catalog, through).unwrap();
+        named(&types, "m5.large").ebs_attach_limit
+    };
+    assert_eq!(limit(json!({})), Some(25));
+    let volume = |name: &str| json!({ "deviceName": name, "ebs": { "volumeSize": "20Gi" } });
+    let volumes = [volume("/dev/xvda"), volume("/dev/xvdb")];
+    assert_eq!(
+        limit(json!({ "spec": { "blockDeviceMappings": volumes } })),
+        Some(24)
+    );
+    let interfaces: Vec<_> = (0..3)
+        .map(|at| json!({ "networkCardIndex": 0, "deviceIndex": at, "interfaceType": "interface" }))
+        .collect();
+    assert_eq!(
+        limit(json!({ "spec": { "networkInterfaces": interfaces } })),
+        Some(24)
+    );
+}
+
+#[test]
 fn offerings_without_capacity_are_unavailable() {
     let class = node_class(json!({}));
     let mut types = types_of(&class);

@@ -108,6 +108,17 @@ fn overlapping_overlays_of_equal_weight_conflict() {
 }
 
 #[test]
+fn overlaid_type_without_capacity_stays_unavailable() {
+    let mut snapshot = world(&[("cheap", 1, Some("0.00000005")), ("gpu", 2, None)]);
+    for types in snapshot.instance_types.values_mut() {
+        Arc::make_mut(types)[0].offerings[0].available = false;
+    }
+    let overlaid = &overlaid_types(&snapshot)[&"default".into()][0];
+    assert_eq!(overlaid.offerings[0].price, NanosPerHour(50));
+    assert!(!overlaid.offerings[0].available);
+}
+
+#[test]
 fn overlay_does_not_apply_to_an_excluded_node_pool() {
     let mut snapshot = world(&[("cheap", 1, Some("0.00000005"))]);
     snapshot.node_overlays[0].requirements[0].operator = Operator::NotIn;

@@ -194,6 +194,13 @@ fn new_node_stays_within_the_attach_limit() {
 }
 
 #[test]
+fn volumes_of_a_hundred_pods_need_ten_nodes() {
+    // One pod more, because two share a volume.
+    let pods = pods_of_nodes(&cluster(101, &[Some(10)]));
+    assert_eq!(pods, [[10; 9].as_slice(), &[11]].concat());
+}
+
+#[test]
 fn type_with_a_sufficient_attach_limit_is_chosen() {
     let mut cluster = cluster(4, &[Some(2), Some(3)]);
     let claims = (1..4).map(|at| PodVolume::Claim {

@@ -77,6 +77,25 @@ async fn preferred_default_spread_without_a_service_equals_karpenter() {
     assert_eq!(zones(&rig), 2);
 }
 
+/// Pods that need a node each anyway, so that a preferred spread costs nothing.
+#[tokio::test]
+async fn preferred_default_spread_applies_where_it_costs_nothing() {
+    for (is_spread, expected) in [(true, 2), (false, 1)] {
+        let mut rig = with_defaults("ScheduleAnyway", "cost").await;
+        if !is_spread {
+            rig.configure(&json!({ "optimize": "cost" }));
+        }
+        rig.sim.with(|world| {
+            world.api.pod_selectors.services.clear();
+            world.catalog.retain(|known| known.name == "m5.large");
+            world.api.scale("web", 2, cpu(1_500));
+        });
+        let took = rig.until(secs(180), all_bound).await;
+        assert!(took.is_some(), "{:#?}", rig.transcript);
+        assert_eq!(zones(&rig), expected, "{is_spread}: {:#?}", rig.transcript);
+    }
+}
+
 #[tokio::test]
 async fn unreadable_selectors_are_reported_and_block_no_launch() {
     let mut rig = with_defaults("DoNotSchedule", "cost").await;

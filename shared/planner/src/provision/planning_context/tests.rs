@@ -71,6 +71,22 @@ fn daemon_set_affinity_is_that_of_its_template() {
     assert_eq!(unsaid, (300, vec!["pinned".to_owned()]), "by admission");
 }
 
+#[test]
+fn daemon_set_with_claims_counts_only_with_device_claims() {
+    let counted = |device_claims| {
+        let mut template = fixtures::pod("template", "");
+        template.resource_claims = true;
+        let mut snapshot = fixtures::snapshot();
+        snapshot.settings.device_claims = device_claims;
+        snapshot.daemon_sets = vec![DaemonSet {
+            key: PodKey::new("default", "driver"),
+            pod: template,
+        }];
+        daemons(&snapshot).len()
+    };
+    assert_eq!((counted(false), counted(true)), (0, 1));
+}
+
 /// A node with these pods, of a NodePool limited to two nodes, beside one without a limit.
 fn world(pods: Vec<Pod>) -> Snapshot {
     let mut snapshot = fixtures::snapshot();
