@@ -1,14 +1,13 @@
 //! Dashboards and alerts, checked by a real Prometheus that scrapes a relay: every query parses and returns data, with Whittle's
 //! series and with series like Karpenter's.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use http::Request;
 use jiff::Timestamp;
-use model::status::{Durations, Series, Status};
+use model::status::Status;
 use relay::cluster_metrics::ClusterMetrics;
 use relay::function_metrics::FunctionMetrics;
 use relay::kind::Kind;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api_server::ApiServer;
+use crate::busy_cluster;
 use crate::running::Running;
 use crate::support::{tool, until};
 
@@ -129,122 +129,24 @@ fn metrics_of(query: &str) -> impl Iterator<Item = &str> {
     words.filter(move |word| prefixes.iter().any(|prefix| word.starts_with(prefix)))
 }
 
-/// Metrics of the functions of a busy cluster.
-fn function_metrics() -> FunctionMetrics {
-    let labels = |text: &str| -> BTreeMap<String, String> {
-        let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-        pairs
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect()
+/// Metrics of the functions of a busy cluster. Two rare counters are added by hand.
+async fn function_metrics() -> FunctionMetrics {
+    let mut documents = busy_cluster::documents().await;
+    let mut rare = Status::default();
+    let labels = |labels: &[(&str, &str)]| {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        labels.iter().map(owned).collect()
     };
-    let mut status = Status::default();
-    for (name, with) in [
-        ("nodes_created_total", "nodepool=default,zone=us-east-1a"),
-        ("nodes_terminated_total", "nodepool=default,zone=us-east-1a"),
-        (
-            "nodeclaims_created_total",
-            "nodepool=default,reason=provisioned",
-        ),
-        (
-            "nodeclaims_disrupted_total",
-            "nodepool=default,reason=drifted",
-        ),
-        (
-            "voluntary_disruption_decisions_total",
-            "decision=delete,reason=empty",
-        ),
-        (
-            "voluntary_disruption_failed_validations_total",
-            "consolidation_type=multi",
-        ),
-        (
-            "voluntary_disruption_queue_failures_total",
-            "decision=replace,reason=drifted",
-        ),
-        ("cloudprovider_errors_total", "method=Create,error=unknown"),
-        (
-            "cloudprovider_instance_launch_failures_total",
-            "zone=us-east-1a,reason=Unfulfillable",
-        ),
-        ("pods_eviction_requests_total", "code=200"),
-        ("pods_drained_total", "reason=drifted"),
-        (
-            "interruption_received_messages_total",
-            "message_type=spot_interrupted",
-        ),
-        (
-            "consolidation_moves_total",
-            "nodepool=default,decision=rejected,policy=Balanced",
-        ),
-    ] {
-        status.count(&format!("karpenter_{name}"), labels(with), 1.0);
-    }
-    for name in [
-        "nodes_termination",
-        "nodeclaims_termination",
-        "nodeclaims_instance_termination",
-        "nodes_lifetime",
-        "voluntary_disruption_decision_evaluation",
-        "scheduler_scheduling",
-        "interruption_message_queue",
-    ] {
-        let name = format!("karpenter_{name}_duration_seconds");
-        let with = labels("nodepool=default");
-        status.observe(Durations::new(&name, with, &[1.0, 60.0]), 30.0);
-    }
-    let alike =
-        "nodepool=default,capacity_type=spot,zone=us-east-1a,arch=amd64,instance_type=m5.xlarge";
-    let on_demand = alike.replace("spot", "on-demand");
-    let of_pool = |resource: &str| format!("nodepool=default,resource_type={resource}");
-    let of_nodes = |resource: &str| format!("{alike},resource_type={resource}");
-    for (name, with) in [
-        ("nodepools_usage", of_pool("nodes")),
-        ("nodepools_usage", of_pool("cpu")),
-        ("nodepools_usage", of_pool("memory")),
-        ("nodepools_limit", of_pool("cpu")),
-        (
-            "nodepools_allowed_disruptions",
-            "nodepool=default,reason=empty".to_owned(),
-        ),
-        ("nodepools_cost_total", "nodepool=default".to_owned()),
-        (
-            "voluntary_disruption_eligible_nodes",
-            "reason=empty".to_owned(),
-        ),
-        (
-            "scheduler_unschedulable_pods_count",
-            "controller=provisioner".to_owned(),
-        ),
-        ("scheduler_ignored_pods_count", String::new()),
-        (
-            "scheduler_pending_pods_by_effective_zone_count",
-            "controller=provisioner,zone=us-east-1a".to_owned(),
-        ),
-        (
-            "cluster_utilization_percent",
-            "resource_type=cpu".to_owned(),
-        ),
-        ("nodes_allocatable", of_nodes("cpu")),
-        ("nodes_allocatable", of_nodes("memory")),
-        (
-            "nodes_allocatable",
-            format!("{on_demand},resource_type=cpu"),
-        ),
-        ("nodes_total_pod_requests", of_nodes("cpu")),
-        ("nodes_total_pod_requests", of_nodes("memory")),
-        (
-            "pods_state",
-            format!("{alike},phase=Running,scheduled=true"),
-        ),
-    ] {
-        status.gauges.push(Series {
-            name: format!("karpenter_{name}"),
-            labels: labels(&with),
-            value: 1.0,
-        });
-    }
-    let text = status.keep().unwrap().text;
-    FunctionMetrics::read(&[("disruption".to_owned(), text)].into())
+    let failed = "karpenter_voluntary_disruption_failed_validations_total";
+    rare.count(failed, labels(&[("consolidation_type", "multi")]), 1.0);
+    let moves = labels(&[
+        ("nodepool", "default"),
+        ("decision", "rejected"),
+        ("policy", "Balanced"),
+    ]);
+    rare.count("karpenter_consolidation_moves_total", moves, 1.0);
+    documents.insert("rare".to_owned(), rare.keep().unwrap().text);
+    FunctionMetrics::read(&documents)
 }
 
 fn node(name: &str, capacity_type: &str) -> Value {
@@ -297,7 +199,7 @@ pub(crate) async fn relay(per_object: bool) -> (ApiServer, Running, String) {
     server.put(Kind::NodeClaim, claim("Unknown", "2026-01-01T00:00:00Z"));
     let clock = || Timestamp::UNIX_EPOCH;
     let metrics = Metrics::default().of_cluster(ClusterMetrics { clock, per_object });
-    metrics.show(function_metrics());
+    metrics.show(function_metrics().await);
     let relay = Running::start_with_metrics(&server, metrics);
     relay.ready().await;
     for owner in ["ReplicaSet", "DaemonSet"] {

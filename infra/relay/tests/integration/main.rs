@@ -6,6 +6,7 @@
 )]
 
 mod api_server;
+mod busy_cluster;
 mod chart;
 mod cluster;
 mod dashboards;
