@@ -40,7 +40,7 @@ Secrets, and no ConfigMaps but their own (status.yaml).
 {{- define "whittle.functions.observe" -}}
 - apiGroups: [""]
   resources: [nodes, pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [namespaces, persistentvolumeclaims, persistentvolumes]
   verbs: [list]
@@ -87,11 +87,21 @@ Secrets, and no ConfigMaps but their own (status.yaml).
   resources: [podtemplates]
   verbs: [get]
 - apiGroups: [apps]
-  resources: [deployments]
+  resources: [deployments, replicasets, statefulsets]
+  verbs: [get]
+{{- end -}}
+
+{{/*
+Additional resources of functions that choose nodes for pods: default spread constraints use the selectors of the pods' owners, and pods are
+read again before nodes are launched for them.
+*/}}
+{{- define "whittle.functions.schedule" -}}
+- apiGroups: [""]
+  resources: [pods]
   verbs: [get]
 - apiGroups: [apps]
   resources: [replicasets, statefulsets]
-  verbs: [get, list]
+  verbs: [list]
 - apiGroups: [""]
   resources: [replicationcontrollers, services]
   verbs: [list]
