@@ -4,6 +4,7 @@
 
 mod audience;
 mod commands;
+mod identities;
 mod karpenter;
 mod keep;
 mod kubectl;

@@ -61,12 +61,13 @@ impl Metrics for DroppedMetrics {
     fn publish(&self, _: Option<&ClusterName>, _: Timestamp, _: &[Metric]) {}
 }
 
-/// A cluster with an open connection.
+/// A cluster with an open connection. Turns that connect read the cluster's identity, as deployed functions do.
 pub(super) struct Connected(pub(super) Arc<dyn Cluster>);
 
 #[async_trait]
 impl Clusters for Connected {
     async fn connect(&self, _: &ClusterName, _: &Value) -> Result<Arc<dyn Cluster>, ClusterError> {
+        self.0.identity().await?;
         Ok(self.0.clone())
     }
 }

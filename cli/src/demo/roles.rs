@@ -9,7 +9,7 @@ use std::{
 
 use jiff::SignedDuration;
 use model::{
-    Lane,
+    CapacityType, Lane,
     interruption::{Interruption, InterruptionKind},
 };
 use sandbox::{Credential, WorldClock};
@@ -17,10 +17,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{
+    identities::Identities,
     lanes::next_turn,
     scenarios::kubectl,
     story::{Missing, Story},
-    world::{Identities, World},
+    world::World,
 };
 use crate::catalogs;
 
@@ -42,115 +43,50 @@ const LANES: [Lane; 6] = [
 type Right = (String, String);
 
 /// Rights that this scenario does not use: role, right, and the feature that needs it.
-const EXCUSED: [(&str, &str, &str); 51] = [
-    ("whittle:provisioner", "get namespaces", CONNECTS),
-    ("whittle:lifecycle", "get namespaces", CONNECTS),
-    ("whittle:disruption", "get namespaces", CONNECTS),
-    ("whittle:terminator", "get namespaces", CONNECTS),
-    ("whittle:interruption", "get namespaces", CONNECTS),
-    ("whittle:provisioner", "watch nodes", LARGE),
-    ("whittle:provisioner", "watch pods", LARGE),
-    ("whittle:provisioner", "watch nodeclaims", LARGE),
-    ("whittle:lifecycle", "watch nodes", LARGE),
-    ("whittle:lifecycle", "watch pods", LARGE),
-    ("whittle:lifecycle", "watch nodeclaims", LARGE),
-    ("whittle:disruption", "watch nodes", LARGE),
-    ("whittle:disruption", "watch pods", LARGE),
-    ("whittle:disruption", "watch nodeclaims", LARGE),
-    ("whittle:terminator", "watch nodes", LARGE),
-    ("whittle:terminator", "watch pods", LARGE),
-    ("whittle:terminator", "watch nodeclaims", LARGE),
-    ("whittle:housekeeper", "watch nodes", LARGE),
-    ("whittle:housekeeper", "watch nodeclaims", LARGE),
-    ("whittle:provisioner", "get nodes", OBSERVED),
-    ("whittle:provisioner", "delete nodeclaims", FAILED),
-    ("whittle:provisioner", "get pods", REREAD),
-    ("whittle:lifecycle", "get pods", OBSERVED),
-    (
-        "whittle:lifecycle",
-        "create nodeclaims",
-        "static capacity, and launches that it resumes",
-    ),
+const EXCUSED: [(&str, &str, &str); 14] = [
+    ("whittle:lifecycle", "create nodeclaims", "static NodePools"),
     (
         "whittle:lifecycle",
         "delete nodeclaims",
-        "expiry, repair, time-outs",
+        "static NodePools, expiry, repair, time-outs",
     ),
-    ("whittle:disruption", "get pods", REREAD),
-    ("whittle:disruption", "delete nodeclaims", FAILED),
-    (
-        "whittle:disruption",
-        "create nodeclaims",
-        "replacements are launched by whoever resumes them first",
-    ),
-    (
-        "whittle:disruption",
-        "patch nodeclaims",
-        "replacements are launched by whoever resumes them first",
-    ),
-    (
-        "whittle:disruption",
-        "patch nodeclaims/status",
-        "replacements are launched by whoever resumes them first",
-    ),
-    ("whittle:terminator", "get pods", OBSERVED),
+    ("whittle:disruption", "get pods", REPLACED),
+    ("whittle:disruption", "create nodeclaims", REPLACED),
+    ("whittle:disruption", "patch nodeclaims", REPLACED),
+    ("whittle:disruption", "patch nodeclaims/status", REPLACED),
     (
         "whittle:terminator",
         "delete nodeclaims",
-        "notices that wait for their NodeClaim",
-    ),
-    ("whittle:housekeeper", "get nodes", "orphans that are nodes"),
-    (
-        "whittle:housekeeper",
-        "patch nodes",
-        "orphans that are nodes",
-    ),
-    (
-        "whittle:housekeeper",
-        "delete nodes",
-        "orphans that are nodes",
+        "notices that wait for a replacement or for their NodeClaim",
     ),
     (
         "whittle:housekeeper",
         "delete nodeclaims",
         "NodeClaims whose instance is gone",
     ),
-    ("whittle:provisioner", "get replicasets", REFERRED),
-    ("whittle:provisioner", "get statefulsets", REFERRED),
-    ("whittle:lifecycle", "get replicasets", REFERRED),
-    ("whittle:lifecycle", "get statefulsets", REFERRED),
-    ("whittle:lifecycle", "list replicasets", OBSERVED),
-    ("whittle:lifecycle", "list statefulsets", OBSERVED),
-    ("whittle:lifecycle", "list replicationcontrollers", OBSERVED),
-    ("whittle:lifecycle", "list services", OBSERVED),
-    ("whittle:disruption", "get replicasets", REFERRED),
-    ("whittle:disruption", "get statefulsets", REFERRED),
+    ("whittle:housekeeper", "list nodepools", ORPHANED),
+    ("whittle:housekeeper", "get nodes", ORPHANED),
+    ("whittle:housekeeper", "patch nodes", ORPHANED),
+    ("whittle:housekeeper", "delete nodes", ORPHANED),
     (
-        "whittle:interruption",
-        "patch nodeclaims",
-        "notices that leave a drain a deadline",
+        "whittle:housekeeper",
+        "create events",
+        "zonal shifts, and objects that refuse to be deleted",
     ),
-    ("whittle:housekeeper", "create events", SHIFTED),
-    ("whittle:housekeeper", "list nodepools", SHIFTED),
     (
         "whittle:leader-election-holder",
         "patch leases",
         "the Lease is renewed: tests/suites/cluster_api.rs",
     ),
-    (
-        "whittle:leader-election-holder",
-        "update leases",
-        "functions of earlier versions replace the Lease",
-    ),
 ];
-const REFERRED: &str = "CapacityBuffers that refer to one";
-const SHIFTED: &str = "zonal shifts, and pauses of NodePools while instances are collected";
-const CONNECTS: &str =
-    "deployed functions ask which cluster they have connected to; those of the demo do not";
-const LARGE: &str = "kinds of more than 500 objects: shared/k8s/tests/memory.rs";
-const OBSERVED: &str = "all that plan have the same rights to read";
-const REREAD: &str = "pods are read again before a launch is committed";
-const FAILED: &str = "launches that found no capacity";
+const REPLACED: &str = "nodes that are replaced, as after drift";
+const ORPHANED: &str = "nodes in service that no NodeClaim names";
+
+/// Values of the chart: the leader Lease's namespace, and optional rights.
+const VALUES: [&str; 2] = [
+    "leaderElection.namespace=kube-system",
+    "settings.featureGates.podDeletionCostManagement=true",
+];
 
 async fn world() -> World {
     let catalog = Arc::new(catalogs::us_east_1().unwrap());
@@ -160,7 +96,7 @@ async fn world() -> World {
         let group = format!("whittle:{lane}");
         (lane, Credential::member(lane.as_str(), &[&group]))
     };
-    let mut manifests = harness::rendered_chart(&["leaderElection.namespace=kube-system"]);
+    let mut manifests = harness::rendered_chart(&VALUES);
     let kinds = [
         "ClusterRole",
         "ClusterRoleBinding",
@@ -169,13 +105,15 @@ async fn world() -> World {
         "ConfigMap",
     ];
     manifests.retain(|object| kinds.iter().any(|kind| object["kind"] == *kind));
-    let gates = json!({"CapacityBuffer": true, "NodeOverlay": true});
+    let gates =
+        json!({"CapacityBuffer": true, "NodeOverlay": true, "PodDeletionCostManagement": true});
     let spread = json!({"podTopologySpread": {"defaultConstraints": [
         {"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"},
     ]}});
     let identities = Identities {
         of_lanes: LANES.map(member).into(),
         manifests,
+        cached_above: Some(0),
         settings: [
             ("featureGates".to_owned(), gates),
             ("schedulerConfig".to_owned(), spread),
@@ -227,7 +165,7 @@ fn granted() -> BTreeSet<Right> {
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let mut granted = BTreeSet::new();
-    for object in harness::chart_rbac() {
+    for object in harness::rendered_chart(&VALUES) {
         let name = object["metadata"]["name"].as_str().unwrap();
         let is_of_functions = object["kind"].as_str().unwrap().ends_with("Role")
             && name.starts_with("whittle:")
@@ -244,8 +182,8 @@ fn granted() -> BTreeSet<Right> {
     granted
 }
 
-/// Scenario: nodes are launched, one gets a spot warning, others are deleted under pods that resist eviction, and the replacements are
-/// removed once they are empty.
+/// Scenario: nodes are launched, except one without capacity. One gets a spot warning, another fails EC2's checks, and all are deleted
+/// under pods that resist eviction. Their replacements are removed once they are empty.
 async fn run_scenario(world: &World) {
     let (sender, _messages) = mpsc::unbounded_channel();
     let mut story = Story::new(world, sender);
@@ -255,25 +193,44 @@ async fn run_scenario(world: &World) {
     story.runs("stubborn", 1).await;
     assert_eq!(story.missing, Vec::<Missing>::new());
 
-    // Sends a spot warning.
+    let no_capacity = (CapacityType::Spot, "c5.large".into(), "us-east-1a".into());
+    world.set_capacity(no_capacity, 0);
+    kubectl(
+        world,
+        &["scale", "deployment", "scarce", "--replicas=1"],
+        "",
+    )
+    .await;
+    let failed = story
+        .wait(|_| is_used(world, "whittle:provisioner", "delete nodeclaims"))
+        .await;
+    assert!(failed.is_ok(), "a NodeClaim without capacity goes");
+    kubectl(world, &["delete", "deployment", "scarce"], "").await;
+
+    // Sends a spot warning, and the failure of a status check.
     let picture = world.pictures().borrow().clone();
-    let warned = picture
+    let alive = picture
         .claims
         .iter()
-        .find(|claim| claim.deleted_at.is_none());
-    let warned = warned.unwrap().clone();
-    let instance = picture.instance_of(&warned).unwrap().instance.id.clone();
-    let fact = Interruption {
-        instance,
-        kind: InterruptionKind::SpotInterrupted,
+        .filter(|claim| claim.deleted_at.is_none());
+    let instances = alive.filter_map(|claim| picture.instance_of(claim));
+    let kinds = [
+        InterruptionKind::SpotInterrupted,
+        InterruptionKind::SystemStatus,
+    ];
+    let facts = instances.zip(kinds).map(|(priced, kind)| Interruption {
+        instance: priced.instance.id.clone(),
+        kind,
         at: Some(world.now()),
         deadline: Some(world.now() + SignedDuration::from_mins(2)),
         hook: None,
-        event: "warning".to_owned(),
+        event: kind.as_str().to_owned(),
         reboots: false,
-    };
+    });
+    let facts: Vec<Interruption> = facts.collect();
+    assert_eq!(facts.len(), kinds.len());
     let interruption = world.of(Lane::Interruption);
-    let outcomes = Box::pin(turns::interrupt(&interruption, &[fact], &next_turn())).await;
+    let outcomes = Box::pin(turns::interrupt(&interruption, &facts, &next_turn())).await;
     let heeded = outcomes
         .iter()
         .flatten()
@@ -311,4 +268,13 @@ fn claims(world: &World) -> BTreeSet<String> {
     let picture = world.pictures().borrow().clone();
     let names = picture.claims.iter().map(|claim| claim.name.to_string());
     names.collect()
+}
+
+/// Whether a right has been used.
+fn is_used(world: &World, role: &str, right: &str) -> bool {
+    let accesses = world.sandbox().accesses();
+    accesses.iter().any(|access| {
+        access.role.as_deref() == Some(role)
+            && format!("{} {}", access.verb, access.resource) == right
+    })
 }

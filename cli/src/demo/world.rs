@@ -1,7 +1,6 @@
 //! The whole of Whittle in one process: an embedded cluster and account, the ledger in memory, and turns that run when they are woken.
 
 use std::{
-    collections::BTreeMap,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -9,15 +8,16 @@ use std::{
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use k8s::{Access, Credentials, KubeCluster};
-use model::{InstanceType, Lane, ledger::Mode};
-use ports::{Cluster, Clusters};
-use sandbox::{Credential, Sandbox, SandboxOptions, WorldClock, WorldOptions, ec2::AccountOptions};
-use serde_json::{Value, json};
+use model::{InstanceType, ledger::Mode};
+use ports::Cluster;
+use sandbox::{Sandbox, SandboxOptions, WorldClock, WorldOptions, ec2::AccountOptions};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     audience::MessageSender,
+    identities::Identities,
     karpenter,
     kubectl::Kubectl,
     lanes::{self, Queue},
@@ -32,7 +32,7 @@ use crate::journal::Directory;
 
 /// Name of the cluster and of its registry entry, and tag value of its subnets.
 pub(super) const CLUSTER: &str = "demo";
-const LEASE_NAMESPACE: &str = "kube-system";
+pub(super) const LEASE_NAMESPACE: &str = "kube-system";
 /// Name of the kubeconfig in the world's directory.
 pub(super) const KUBECONFIG: &str = "kubeconfig.yaml";
 /// NodePool in the world's directory with which recorded turns are planned again.
@@ -41,16 +41,6 @@ pub(super) const CHANGED: &str = "on-demand.yaml";
 const HISTORY_LIMIT: usize = 1_024;
 /// Time from an instance's launch to its node's registration, in simulated time.
 pub(super) const BOOT: SignedDuration = SignedDuration::from_secs(30);
-
-/// Identities of functions in the cluster, and objects that exist besides Karpenter's CRDs.
-#[derive(Default)]
-pub(super) struct Identities {
-    /// Credentials by lane; other lanes are the cluster's administrator.
-    pub(super) of_lanes: BTreeMap<Lane, Credential>,
-    pub(super) manifests: Vec<Value>,
-    /// Settings of the registry entry.
-    pub(super) settings: serde_json::Map<String, Value>,
-}
 
 /// A running world. Dropping it stops everything.
 pub(super) struct World {
@@ -120,14 +110,8 @@ impl World {
             kubectl.apply_one(&crd.manifest).await?;
         }
         sandbox.install(&identities.manifests)?;
-        let cluster_of =
-            |client| -> Arc<dyn Cluster> { Arc::new(KubeCluster::new(client, LEASE_NAMESPACE)) };
-        let mut clusters: BTreeMap<Lane, Arc<dyn Clusters>> = BTreeMap::new();
-        for (lane, credential) in &identities.of_lanes {
-            let cluster = cluster_of(client_of(&credential.token)?);
-            clusters.insert(*lane, Arc::new(Connected(cluster)));
-        }
-        let api = cluster_of(client.clone());
+        let clusters = identities.clusters(client_of)?;
+        let api: Arc<dyn Cluster> = Arc::new(KubeCluster::new(client.clone(), LEASE_NAMESPACE));
         let account = Arc::new(sandbox.account());
         let queue = Arc::new(Queue::new(clock.clone()));
         let memory = Arc::new(fakes::Sim::new(CLUSTER));
@@ -226,7 +210,7 @@ impl World {
 
     /// The world of a lane's function.
     #[cfg(test)]
-    pub(super) fn of(&self, lane: Lane) -> turns::World {
+    pub(super) fn of(&self, lane: model::Lane) -> turns::World {
         self.worlds.of(lane)
     }
 

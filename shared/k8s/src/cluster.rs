@@ -63,6 +63,21 @@ impl KubeCluster {
         }
     }
 
+    /// Caches kinds with more than this number of objects, instead of those with more than a page. Tests set it, to watch with few
+    /// objects.
+    #[must_use]
+    pub fn caching_above(self, objects: usize) -> Self {
+        let caches = WatchCaches {
+            pods: WatchCache::above(objects),
+            nodes: WatchCache::above(objects),
+            node_claims: WatchCache::above(objects),
+        };
+        Self {
+            caches: Arc::new(caches),
+            ..self
+        }
+    }
+
     /// Uses another client, with the same caches.
     pub fn through(&self, client: Client) -> Self {
         Self {

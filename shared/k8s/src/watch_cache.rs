@@ -34,6 +34,8 @@ const TOO_SLOW_MAX: usize = 3;
 /// Cache of the objects of one kind in a `K`.
 pub(crate) struct WatchCache<K> {
     cached: Mutex<Option<CachedObjects<K>>>,
+    /// Number of objects that are listed as fast as they are watched, so that they are not cached.
+    uncached_max: usize,
     /// Consecutive catch-ups that did not reach the current version in time.
     too_slow: AtomicUsize,
 }
@@ -46,9 +48,18 @@ struct CachedObjects<K> {
 }
 
 impl<K> Default for WatchCache<K> {
+    /// Objects that fit into one page are not cached.
     fn default() -> Self {
+        Self::above(PAGE)
+    }
+}
+
+impl<K> WatchCache<K> {
+    /// A cache of kinds with more than this number of objects.
+    pub(crate) fn above(uncached_max: usize) -> Self {
         Self {
             cached: Mutex::default(),
+            uncached_max,
             too_slow: AtomicUsize::new(0),
         }
     }
@@ -112,8 +123,7 @@ impl<K: ObjectMap> WatchCache<K> {
             }
         }
         let (listed, version) = transport.versioned(Collected::<K>::take::<T>).await?;
-        // Objects that fit into one page are listed as fast as they are watched, so they are not cached.
-        let is_large = listed.objects.len() > PAGE;
+        let is_large = listed.objects.len() > self.uncached_max;
         if is_large {
             transport.count_read(true);
         }
