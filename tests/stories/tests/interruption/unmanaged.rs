@@ -492,6 +492,29 @@ async fn refused_lifecycle_hook_is_reported_and_retried_with_backoff() {
 }
 
 #[tokio::test]
+async fn refused_extension_of_a_hook_does_not_delay_its_completion() {
+    let (mut rig, id) = with_group(Relay::Watching).await;
+    opt_in(&rig, &id);
+    let pod = PodKey::new("default", "group-web");
+    rig.sim.with(|world| {
+        let pod = world.api.pods.get_mut(&pod).unwrap();
+        pod.annotations
+            .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+        world.calls.clear();
+    });
+    let body = ends(&rig, &id);
+    deliver(&mut rig, &[body]).await;
+    rig.sim.fail_next("extend_hook", Fault::Denied);
+    rig.pass(secs(30)).await;
+    assert!(reasons(&rig).contains(&"ChangeRefused".to_owned()));
+    rig.sim
+        .with(|world| world.api.pods.get_mut(&pod).unwrap().annotations.clear());
+    let ended = |world: &mut fakes::World| !world.account.instances[&id].state.is_alive();
+    let took = rig.until(secs(25), ended).await;
+    assert!(took.is_some(), "{:#?}", rig.transcript);
+}
+
+#[tokio::test]
 async fn hook_is_completed_only_after_a_read_confirms_that_the_node_is_gone() {
     let (mut rig, id) = with_group(Relay::Watching).await;
     opt_in(&rig, &id);

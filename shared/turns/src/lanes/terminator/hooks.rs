@@ -1,5 +1,6 @@
 //! Lifecycle hooks of Auto Scaling groups, which hold an instance until its node is drained.
 
+use jiff::Timestamp;
 use model::{InstanceId, Snapshot, interruption::LifecycleHook, ledger::Notice};
 use ports::{CloudError, LedgerError, cluster::EventTarget};
 
@@ -13,7 +14,7 @@ use crate::{
     },
 };
 
-/// Prefix of ledger keys of instances whose lifecycle hook refused a call a short while ago.
+/// Prefix of ledger keys of calls, with their instances, that a lifecycle hook refused a short while ago.
 const REFUSED_PREFIX: &str = "hook-refused/";
 
 /// Calls for lifecycle hooks. A call that fails keeps no other node waiting, whatever the reason: Auto Scaling is called for
@@ -41,7 +42,8 @@ impl<'t> Hooks<'t> {
     ) -> Result<bool, LedgerError> {
         let cloud = &self.turn.world.cloud;
         let call = |hook| cloud.complete_hook(&notice.instance, hook);
-        self.call(notice, call, report).await
+        let since = notice.at.unwrap_or(self.turn.now);
+        self.call("complete", since, notice, call, report).await
     }
 
     /// Restarts the time-out of the hook that holds the instance of a notice.
@@ -52,12 +54,18 @@ impl<'t> Hooks<'t> {
     ) -> Result<(), LedgerError> {
         let cloud = &self.turn.world.cloud;
         let call = |hook| cloud.extend_hook(&notice.instance, hook);
-        self.call(notice, call, report).await.map(drop)
+        // The hook's time-out, often a few minutes, bounds the time between two attempts.
+        let since = self.turn.now;
+        let called = self.call("extend", since, notice, call, report).await;
+        called.map(drop)
     }
 
-    /// Calls Auto Scaling for the notice's hook, unless it refused a short while ago. Returns whether it succeeded.
+    /// Calls Auto Scaling for the notice's hook, unless it refused the same a short while ago. Returns whether it succeeded. A
+    /// refused extension does not hold back the completion.
     async fn call<'n, F>(
         &mut self,
+        name: &str,
+        since: Timestamp,
         notice: &'n Notice,
         call: impl FnOnce(&'n LifecycleHook) -> F,
         report: &mut Report,
@@ -69,12 +77,12 @@ impl<'t> Hooks<'t> {
             return Ok(true);
         };
         let (turn, instance) = (self.turn, &notice.instance);
-        let since = notice.at.unwrap_or(turn.now);
+        let refused = format!("{name}/{instance}");
         let backoff = match &mut self.backoff {
             Some(backoff) => backoff,
             unread => unread.insert(Backoff::read(turn, REFUSED_PREFIX).await?),
         };
-        if backoff.holds(instance.as_str(), since, report) {
+        if backoff.holds(&refused, since, report) {
             return Ok(false);
         }
         let called = call(hook).await;
@@ -84,7 +92,7 @@ impl<'t> Hooks<'t> {
         };
         match isolated {
             Ok(Some(())) => return Ok(true),
-            Ok(None) => backoff.record_refusal(instance.as_str(), since).await?,
+            Ok(None) => backoff.record_refusal(&refused, since).await?,
             Err(error) => {
                 report.problems.push(format!("hook of {instance}: {error}"));
                 report.run_again_at(turn.now + RECHECK_AFTER * 2);
