@@ -87,7 +87,7 @@ pub(super) fn select<'a>(
     // No plan is searched for unless a single move saves something.
     let plans = single_move.as_ref().map(|_| {
         // The least savings that policy Balanced requires shrink as the cluster becomes cheaper.
-        let by_then = totals.scaled(known.cost, simulate_apply::cost(context.snapshot).0);
+        let by_then = totals.scaled(known.price, simulate_apply::cost(context.snapshot).0);
         search_plans(context, candidates, &by_then, &budgets, &bound, planned)
     });
     let plans = plans.into_iter().flatten();

@@ -14,8 +14,10 @@ const STEP_DURATION: SignedDuration = SignedDuration::from_mins(5);
 /// End state of a sequence of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trajectory {
-    /// Price of all nodes at the end, and worth of the preferences that its commands gave up, per hour.
+    /// Price of all nodes at the end, and value of the preferences that its commands gave up, per hour.
     pub(super) cost: i64,
+    /// Price of all nodes at the end, per hour.
+    pub(super) price: i64,
     pub(super) moved: usize,
 }
 
@@ -47,8 +49,10 @@ pub(super) fn follow(
         }
         snapshot.cursor = result.cursor.filter(|cursor| !cursor.is_unfinished());
     }
+    let price = simulate_apply::cost(&snapshot).0;
     Trajectory {
-        cost: simulate_apply::cost(&snapshot).0.saturating_add(lost),
+        cost: price.saturating_add(lost),
+        price,
         moved,
     }
 }

@@ -107,6 +107,7 @@ mod tests {
     fn trajectory(cost: i64, moved: usize) -> Trajectory {
         Trajectory {
             cost: cost * EVICTION,
+            price: cost * EVICTION,
             moved,
         }
     }

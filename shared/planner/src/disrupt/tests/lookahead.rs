@@ -58,7 +58,8 @@ pub(super) fn end(
         let result = evaluate(&cluster.0, options);
         let Some(command) = result.commands.first() else {
             let cost = simulate_apply::cost(&cluster.0).0;
-            return (Trajectory { cost, moved }, seen);
+            let price = cost;
+            return (Trajectory { cost, price, moved }, seen);
         };
         seen.push((TestCluster(cluster.0.clone()), command.clone()));
         for command in &result.commands {
