@@ -56,7 +56,7 @@ pub(crate) async fn throttled(
     Ok(())
 }
 
-/// Returns the row, and the bucket in effect: a full one without a row. A row that cannot be read counts as a full bucket, and
+/// Returns the row, and the bucket in effect: a full one without a row. A corrupt row counts as a full bucket, and
 /// is overwritten: the calls of all clusters would wait for it otherwise, and EC2 itself throttles calls above its limits.
 async fn read(
     table: &Store,
@@ -65,8 +65,14 @@ async fn read(
     now: Timestamp,
 ) -> Result<(Option<Row>, TokenBucket), LedgerError> {
     let row = table.get(&account.bucket(api)).await?;
-    let bucket = readable(&row, |row| row.json("body")).next();
-    let bucket = bucket.unwrap_or_else(|| TokenBucket::full(api, now));
+    let bucket = match row.as_ref().map(|row| row.json("body")) {
+        None => TokenBucket::full(api, now),
+        Some(Err(error @ LedgerError::Corrupt { .. })) => {
+            tracing::warn!(%error, "token bucket cannot be decoded; a full one replaces it");
+            TokenBucket::full(api, now)
+        }
+        Some(bucket) => bucket?,
+    };
     Ok((row, bucket))
 }
 
