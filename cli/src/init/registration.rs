@@ -9,7 +9,7 @@ use super::{Arguments, invocation::shell_word, steps::Found};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registration {
     pub(crate) found: Found,
-    /// Mode of the entry, shadow mode for a new one; `None` if the entry cannot be read.
+    /// Mode of the entry, shadow mode for a new one; `None` if the entry names none.
     pub(crate) mode: Option<Mode>,
     /// Network of the options, else of the entry, else `public`.
     pub(crate) reach: String,
@@ -23,14 +23,15 @@ impl Registration {
         let Some(body) = entry else {
             return Self::new(Found::Missing, None, arguments);
         };
+        let refused = body.as_ref().ok().map(|body| Values::of(body));
         let read = body.and_then(|body| {
             let read = turns::Entry::read(body).map_err(|error| error.to_string())?;
             Ok((body, read))
         });
         match read {
             Err(why) => {
-                let why = format!("its entry is refused: {why}");
-                Self::new(Found::Wrong(why), None, arguments)
+                let found = Found::Wrong(format!("its entry is refused: {why}"));
+                Self::new(found, refused.as_ref(), arguments)
             }
             Ok((body, read)) => {
                 let differences = differences(body, &read, arguments);
@@ -38,7 +39,7 @@ impl Registration {
                     true => Found::There,
                     false => Found::Wrong(differences.join("; ")),
                 };
-                Self::new(found, Some(&read), arguments)
+                Self::new(found, Some(&Values::of(body)), arguments)
             }
         }
     }
@@ -48,10 +49,11 @@ impl Registration {
         Self::new(Found::Unknown(why), None, arguments)
     }
 
-    fn new(found: Found, entry: Option<&turns::Entry>, arguments: &Arguments) -> Self {
-        let of_entry = entry.map_or("public", |entry| &entry.reach);
-        let reach = arguments.reach.as_deref().unwrap_or(of_entry);
-        let of_entry = entry.map(|entry| &entry.raw_settings);
+    fn new(found: Found, entry: Option<&Values<'_>>, arguments: &Arguments) -> Self {
+        let of_entry = entry.and_then(|entry| entry.reach);
+        let reach = arguments.reach.as_deref().or(of_entry);
+        let reach = reach.unwrap_or("public");
+        let of_entry = entry.and_then(|entry| entry.settings);
         let of_entry = of_entry.filter(|settings| !is_empty(settings));
         let mut options = String::new();
         if let Found::Wrong(_) = found {
@@ -66,13 +68,37 @@ impl Registration {
         }
         let mode = match found {
             Found::Missing => Some(Mode::Shadow),
-            Found::There | Found::Wrong(_) | Found::Unknown(_) => entry.map(|entry| entry.mode),
+            Found::There | Found::Wrong(_) | Found::Unknown(_) => {
+                entry.and_then(|entry| entry.mode)
+            }
         };
         Self {
             found,
             mode,
             reach: reach.to_owned(),
             options,
+        }
+    }
+}
+
+/// Values that an entry keeps when it is written again, also if functions refuse it.
+struct Values<'b> {
+    mode: Option<Mode>,
+    reach: Option<&'b str>,
+    settings: Option<&'b Value>,
+}
+
+impl<'b> Values<'b> {
+    fn of(body: &'b Value) -> Self {
+        let text = |key| body.get(key).and_then(Value::as_str);
+        Self {
+            mode: match body.get("mode").map(Value::as_str) {
+                None | Some(Some("shadow")) => Some(Mode::Shadow),
+                Some(Some("active")) => Some(Mode::Active),
+                Some(_) => None,
+            },
+            reach: text("reach"),
+            settings: body.get("settings"),
         }
     }
 }
@@ -163,6 +189,16 @@ mod tests {
         assert_eq!(missing.found, Found::Missing);
         assert_eq!(missing.mode, Some(Mode::Shadow));
         assert_eq!(missing.options, " --reach vpc:vpc-1");
+        let entry = json!({"type": "eks", "mode": "active", "reach": VPC, "settings": {"optimize": "speed"}});
+        let refused = registration(Some(&entry), &[]);
+        assert_eq!(
+            (refused.mode, refused.reach.as_str()),
+            (Some(Mode::Active), VPC)
+        );
+        assert_eq!(
+            refused.options,
+            r#" --replace --reach vpc:vpc-1 --settings '{"optimize":"speed"}'"#
+        );
         let refused = registration(Some(&json!({"type": "eks", "mode": "on"})), &[]);
         assert_eq!(
             refused.found,

@@ -256,7 +256,11 @@ fn node_access(facts: &Facts, create: Create) -> Step {
     )];
     if let Found::Wrong(_) = facts.has_node_access {
         // The type of an access entry cannot be changed.
-        commands.insert(0, format!("aws eks delete-access-entry {of_role}"));
+        let delete = format!("aws eks delete-access-entry {of_role}");
+        commands.insert(
+            0,
+            format!("{delete}   # running nodes have no access until the next command"),
+        );
     }
     step(
         title,

@@ -28,7 +28,8 @@ pub(super) fn checks(entry: &Value, objects: &Objects) -> Vec<Finding> {
     findings
 }
 
-/// Settings of node repair that need its gate, or that repair by force ignores.
+/// Settings of node repair that need its gate, or that repair by force ignores. Repair by force reboots no node, but waits longer for
+/// failures that a reboot would repair.
 fn without_effect(is_on: impl Fn(&str) -> bool, is_by_force: bool) -> Finding {
     let is_repaired = is_on("NodeRepair");
     let why = match is_repaired {
@@ -41,7 +42,8 @@ fn without_effect(is_on: impl Fn(&str) -> bool, is_by_force: bool) -> Finding {
     ];
     let gates = gates
         .into_iter()
-        .filter(|(gate, _)| is_on(gate) && (is_by_force || !is_repaired));
+        .filter(|(gate, _)| is_on(gate))
+        .filter(|(gate, _)| !is_repaired || is_by_force && *gate == "TerminateFirstRepair");
     let legacy = (is_by_force && !is_repaired).then_some("legacyNodeRepair");
     let settings = gates.map(|(_, setting)| setting).chain(legacy);
     Finding::new(
@@ -167,10 +169,7 @@ mod tests {
             findings_of(settings(false, "true")),
             [reboot, first, legacy].map(needs)
         );
-        assert_eq!(
-            findings_of(settings(true, "true")),
-            [reboot, first].map(ignored)
-        );
+        assert_eq!(findings_of(settings(true, "true")), [ignored(first)]);
         assert_eq!(findings_of(settings(true, "false")), ["NodePool frozen"]);
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use aws_rules::node_role;
 use ec2::StackMemory;
 use jiff::{SignedDuration, Timestamp};
 use ports::{CloudError, ledger::ClusterLedger, with_causes};
@@ -229,11 +230,16 @@ impl Setup<'_> {
     }
 }
 
+/// Type of access entries of Windows nodes, which the tool does not create.
+const WINDOWS_TYPE: &str = "EC2_WINDOWS";
+
 /// Judges the type of the role's access entry.
 fn access_entry_of_nodes(entry_type: Option<String>) -> Found {
     match entry_type {
         None => Found::Missing,
-        Some(entry_type) if entry_type == aws_rules::node_role::ACCESS_TYPE => Found::There,
+        Some(entry_type) if entry_type == node_role::ACCESS_TYPE || entry_type == WINDOWS_TYPE => {
+            Found::There
+        }
         Some(entry_type) => Found::Wrong(format!("its access entry has the type {entry_type}")),
     }
 }
