@@ -52,7 +52,7 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
             mime::write(&[Part::new(BOOTHOOK, only.content.as_str())])
         }
         _ if !is_changed => text.to_owned(),
-        [(Format::Script, only)] if !is_boothook(only) => only.content.clone(),
+        [(Format::Script, only)] if runs_once(only) => only.content.clone(),
         [(_, only)] if !is_archive => only.content.clone(),
         parts => mime::write(
             &parts
@@ -74,6 +74,13 @@ pub(super) fn read(group: &mut Group, text: &str, has_family: bool) {
 fn is_boothook(part: &Part) -> bool {
     let content_type = part.content_type().unwrap_or_default();
     content_type.starts_with(BOOTHOOK) || part.content.trim_start().starts_with("#cloud-boothook")
+}
+
+/// Whether a script runs once, at the end of the first boot, as plain text does.
+fn runs_once(part: &Part) -> bool {
+    let content_type = part.content_type().unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    ["", "text/x-shellscript"].contains(&media_type) && !is_boothook(part)
 }
 
 /// Format of user data, or of a part of an archive.

@@ -410,6 +410,7 @@ fn boothooks_and_headers_of_parts_stay_in_the_archive() {
     let boothook = "Content-Type: text/cloud-boothook\n\n#!/bin/bash\nearly\n";
     let config = "Content-Type: text/cloud-config\nMerge-Type: list(append)+dict(recurse_array)+str()\n\n#cloud-config\nruncmd: []\n";
     let script = "Content-Type: text/x-shellscript\n\n#!/bin/bash\nlate\n";
+    let per_boot = "Content-Type: text/x-shellscript-per-boot\n\n#!/bin/bash\noften\n";
     for (parts, expected) in [
         (
             &[boothook, call][..],
@@ -424,6 +425,13 @@ fn boothooks_and_headers_of_parts_stay_in_the_archive() {
             &[
                 "Content-Type: text/cloud-config\n",
                 "Merge-Type: list(append)+dict(recurse_array)+str()\n",
+            ],
+        ),
+        (
+            &[per_boot, call],
+            &[
+                "multipart/mixed",
+                "Content-Type: text/x-shellscript-per-boot\n",
             ],
         ),
         (
