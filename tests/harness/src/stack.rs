@@ -211,7 +211,7 @@ impl<'a> Stack<'a> {
         lambda("update_alias", parameters);
     }
 
-    /// Detaches the functions from their queues: each runs only when it is invoked.
+    /// Detaches the functions from their queues and their schedule: each runs only when it is invoked.
     pub fn deliver_nothing(&self) {
         let lambda =
             |operation, parameters| self.aws.ministack.call("lambda", operation, parameters);
@@ -220,6 +220,10 @@ impl<'a> Stack<'a> {
             let parameters = json!({"UUID": text(mapping, "UUID")});
             lambda("delete_event_source_mapping", parameters);
         }
+        let schedule = json!({"Name": format!("{}-sweep", self.name)});
+        self.aws
+            .ministack
+            .call("scheduler", "delete_schedule", schedule);
     }
 
     /// Environment variables of a function, in the form of `sam local invoke --env-vars`.
