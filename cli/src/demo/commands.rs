@@ -9,7 +9,7 @@ use model::{ClusterName, Lane, ids::TurnId};
 use ports::{Journal, journal::JournalQuery};
 use turns::Report;
 
-use super::{picture::Picture, world::CLUSTER};
+use super::{names::CLUSTER, picture::Picture};
 use crate::{compare, explain, journal::Directory, replay};
 
 #[derive(Parser)]

@@ -8,7 +8,7 @@ use ports::Clusters;
 use sandbox::Credential;
 use serde_json::Value;
 
-use super::{ports::Connected, world::LEASE_NAMESPACE};
+use super::{names::LEASE_NAMESPACE, ports::Connected};
 
 /// Identities of functions in the cluster, and objects that exist besides Karpenter's CRDs.
 #[derive(Default)]

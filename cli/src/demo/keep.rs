@@ -7,10 +7,11 @@ use model::CapacityType;
 
 use super::{
     commands::{largest, launches},
+    names::CLUSTER,
     notices::{NOTICE, SPOT},
     picture::Picture,
     script::Script,
-    world::{CHANGED, CLUSTER, KUBECONFIG, World},
+    world::{CHANGED, KUBECONFIG, World},
 };
 
 /// Lines to paste into another terminal.

@@ -9,6 +9,7 @@ mod karpenter;
 mod keep;
 mod kubectl;
 mod lanes;
+mod names;
 mod notices;
 mod observation;
 mod picture;

@@ -12,7 +12,7 @@ use ports::{
 use sandbox::WorldClock;
 use serde_json::Value;
 
-use super::world::CLUSTER;
+use super::names::CLUSTER;
 
 pub(super) struct SharedClock(pub(super) WorldClock);
 

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use model::{Lane, Uid, node::ConditionStatus};
 use tokio::sync::watch;
 
-use super::{lanes::Queue, picture::Picture, world::CLUSTER};
+use super::{lanes::Queue, names::CLUSTER, picture::Picture};
 
 /// Time during which pending pods are gathered.
 const POD_BATCH: SignedDuration = SignedDuration::from_secs(1);

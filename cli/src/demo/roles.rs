@@ -28,7 +28,7 @@ use crate::catalogs;
 const MANIFESTS: &str = include_str!("../../tests/walkthroughs/roles.yaml");
 
 /// Time limit: a refusal may keep the scenario from completing, and is reported.
-const TIMEOUT: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 const LANES: [Lane; 6] = [
     Lane::Provisioner,

@@ -19,9 +19,10 @@ use turns::Outcome;
 
 use super::{
     lanes::next_turn,
+    names::CLUSTER,
     picture::{Picture, Stage, is_running},
     story::{Missing, Story},
-    world::{CLUSTER, KUBECONFIG, World},
+    world::{KUBECONFIG, World},
 };
 use crate::catalogs;
 

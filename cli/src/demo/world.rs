@@ -21,6 +21,7 @@ use super::{
     karpenter,
     kubectl::Kubectl,
     lanes::{self, Queue},
+    names::{CLUSTER, LEASE_NAMESPACE},
     notices,
     observation::take_pictures,
     picture::Picture,
@@ -30,9 +31,6 @@ use super::{
 };
 use crate::journal::Directory;
 
-/// Name of the cluster and of its registry entry, and tag value of its subnets.
-pub(super) const CLUSTER: &str = "demo";
-pub(super) const LEASE_NAMESPACE: &str = "kube-system";
 /// Name of the kubeconfig in the world's directory.
 pub(super) const KUBECONFIG: &str = "kubeconfig.yaml";
 /// NodePool in the world's directory with which recorded turns are planned again.

@@ -125,7 +125,7 @@ const CIRCLES: &[(&str, &str, usize, &str)] = &[
     (
         "cli",
         "aws::registry",
-        14,
+        6,
         "commands of registry and settings run the doctor and plans, whose checks read registry and settings",
     ),
     (

@@ -7,10 +7,10 @@ use super::{LastAct, Story};
 use crate::demo::{
     audience::Message,
     commands,
+    names::CLUSTER,
     notices::{NOTICE, SPOT},
     picture::Stage,
     script::{CapacityLimit, Replicas, manifest},
-    world::CLUSTER,
 };
 
 impl Story<'_> {
