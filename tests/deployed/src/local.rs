@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use harness::{LocalAws, Proxy};
 use serde_json::{Value, json};
 
-use crate::{Deployed, MANIFESTS};
+use crate::{Deployed, MANIFESTS, cluster, condition};
 
 /// Pods of the sample cluster that wait for a node.
 const PENDING_PODS: usize = 3;
@@ -36,12 +36,24 @@ impl<'a> Local<'a> {
         use_bucket(&deployed, variable("WHITTLE_BUCKET"));
         deployed.sweep();
         deployed.cluster.apply(MANIFESTS);
+        make_ready(&deployed);
         deployed.cluster.scale("web", PENDING_PODS);
         Self {
             deployed,
             _endpoints: endpoints,
         }
     }
+}
+
+/// Has the lifecycle function resolve the EC2NodeClass, without which the provisioner launches nothing.
+fn make_ready(deployed: &Deployed<'_>) {
+    let wake = cluster::root().join("events/lifecycle/wake.json");
+    let wake = serde_json::from_str(&fs::read_to_string(wake).unwrap()).unwrap();
+    let answer = deployed.stack.invoke("lifecycle", &wake);
+    answer.unwrap_or_else(|error| panic!("the lifecycle function failed: {error}"));
+    let classes = deployed.cluster.list("ec2nodeclasses");
+    let is_ready = |class| condition(class, "Ready") == "True";
+    assert!(classes.iter().all(is_ready), "{classes:?}");
 }
 
 /// Creates a bucket with this name, which CloudFormation would choose, and has the stack's parameter name it: the command line
