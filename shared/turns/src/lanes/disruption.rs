@@ -32,8 +32,9 @@ use crate::{
 /// Delay after a rejected validation before the next evaluation, as in Karpenter's loop.
 const RETRY_AFTER_REJECTION: SignedDuration = SignedDuration::from_secs(10);
 /// Age of the oldest waiting proposal from which no further one is added: each is older than that when the oldest is validated, so
-/// that all end within one and a half validation periods, and the next search comes to repair, drift and consolidation.
-const ADDED_WITHIN: SignedDuration = SignedDuration::from_millis(7_500);
+/// that all end within two validation periods, and the next search comes to repair, drift and consolidation. The relay's wakes
+/// are up to five seconds apart.
+const ADDED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// Most proposals of empty nodes that wait for their validation at the same time: each is a row that every turn reads.
 const PROPOSALS_MAX: usize = 8;
 /// Upper bound on evaluations in one turn, if the check refuses commands.

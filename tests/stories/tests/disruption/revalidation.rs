@@ -127,16 +127,16 @@ fn waiting_proposals(world: &mut fakes::World) -> usize {
 async fn node_that_becomes_empty_while_another_is_validated_does_not_wait_for_it() {
     let mut rig = first_of_two_is_proposed().await;
     grow(&rig, "more", 0);
-    wait(&mut rig, 7, |world| waiting_proposals(world) == 2).await;
+    wait(&mut rig, 10, |world| waiting_proposals(world) == 2).await;
     wait(&mut rig, 60, |world| world.account.alive().count() == 0).await;
 }
 
 #[tokio::test]
 async fn node_that_becomes_empty_late_in_a_validation_waits_for_the_next_search() {
     let mut rig = first_of_two_is_proposed().await;
-    rig.pass(secs(8)).await;
+    rig.pass(secs(11)).await;
     grow(&rig, "more", 0);
-    rig.pass(secs(4)).await;
+    rig.pass(secs(2)).await;
     assert_eq!(rig.sim.with(waiting_proposals), 1);
     wait(&mut rig, 90, |world| world.account.alive().count() == 0).await;
 }
