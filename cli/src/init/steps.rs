@@ -626,7 +626,7 @@ mod tests {
             text_of(&facts, "access of Karpenter"),
             format!(
                 "access of KarpenterNodeRole-prod to the cluster (its access entry has the type STANDARD): to do:\n    \
-                 aws eks delete-access-entry {of_role}\n    aws eks create-access-entry {of_role} --type EC2_LINUX\n"
+                 aws eks delete-access-entry {of_role}   # running nodes have no access until the next command\n    aws eks create-access-entry {of_role} --type EC2_LINUX\n"
             )
         );
     }

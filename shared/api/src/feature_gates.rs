@@ -193,7 +193,7 @@ mod tests {
         );
         assert_eq!(
             formatted(json!({"nodeRepair": false, "NodeRepair": true})),
-            "featureGates.nodeRepair is false: expected the same under both of its names"
+            "featureGates.nodeRepair is false: expected the same value under both of its names"
         );
     }
 }

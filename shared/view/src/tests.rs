@@ -251,7 +251,7 @@ fn every_damage_of_a_version_is_found() {
     other.publish();
     let object = other.bucket[&2].clone();
     let message = wrong(&|bench| drop(bench.bucket.insert(2, object.clone())));
-    assert_eq!(message, "version 2 does not go on from the one before it");
+    assert_eq!(message, "version 2 does not follow from the previous one");
     let message = View::open(&"another".into(), EPOCH, 1, &bench.bucket[&1]).unwrap_err();
     assert!(message.to_string().contains("of cluster demo"), "{message}");
 }

@@ -122,7 +122,7 @@ async fn missing_view_version_falls_back_to_lists() {
 async fn unannounced_view_version_is_not_read() {
     falls_to_lists(
         |relay| relay.corrupt = |pointer, _| pointer.digest = "0".repeat(64),
-        "is not the one that was announced",
+        "does not have the announced digest",
     )
     .await;
 }

@@ -586,7 +586,7 @@ async fn start_failure_of_an_instance_is_a_condition_of_its_node_claim() {
     rig.announce(&victim, kind, None).await.unwrap();
     let reported = rig.sim.with(|world| {
         let mut events = world.api.events.iter();
-        let ended = "EC2 ended";
+        let ended = "EC2 terminated";
         let event = events.find(|event| event.message.starts_with(ended));
         event.unwrap().message.clone()
     });

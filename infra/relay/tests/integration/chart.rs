@@ -471,7 +471,8 @@ fn roles_are_bound_to_groups_and_all_may_read_lease() {
     }
     let holder = find(&objects, "Role", "whittle:leader-election-holder").unwrap();
     assert_eq!(holder["metadata"]["namespace"], "karpenter");
-    assert!(allows(holder, "update", "coordination.k8s.io", "leases"));
+    assert!(allows(holder, "patch", "coordination.k8s.io", "leases"));
+    assert!(!allows(holder, "update", "coordination.k8s.io", "leases"));
     let holders = find(&objects, "RoleBinding", "whittle:leader-election-holder").unwrap();
     assert_eq!(holders["subjects"].as_array().unwrap().len(), 1);
     assert_eq!(holders["subjects"][0]["name"], "whittle:housekeeper");

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use model::{
     CapacityType, Evidence, PodKey,
     evidence::{Failure, Shared},
+    ledger::CommandState,
     node::{ConditionStatus, NodeCondition},
     node_claim::NodeClaim,
     selector::LabelSelector,
@@ -173,7 +174,7 @@ async fn repair_by_force_ignores_disruption_budgets() {
     rig.pass(secs(1_790)).await;
     let gone = |world: &mut fakes::World| !world.api.node_claims.contains_key(&sick.name);
     wait(&mut rig, 300, gone).await;
-    assert_eq!(rig.sim.with(states), []);
+    assert_eq!(rig.sim.with(states), [CommandState::Deleting]);
 }
 
 #[tokio::test]

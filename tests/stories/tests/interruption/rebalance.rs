@@ -84,8 +84,8 @@ async fn invalid_rebalance_policy_is_an_event_on_the_node_pool_and_means_the_def
         reported,
         [
             "annotation whittle.sh/rebalance is \"Drain it!\": expected one of ignore, replace, drain, cordon; \
-             ignore holds in its place; annotation whittle.sh/interruption is \"never\": expected one of drain, \
-             cordon; drain holds in its place"
+             ignore is used instead; annotation whittle.sh/interruption is \"never\": expected one of drain, \
+             cordon; drain is used instead"
         ]
     );
     assert_eq!(recommend(&mut rig, &node).await, "tolerated");

@@ -436,11 +436,12 @@ fn rows(groups: &[Group]) -> String {
 }
 
 /// Modules whose tests have no transcript: they compare end states, or their hundreds of nodes would make one unreadable.
-const WITHOUT_TRANSCRIPTS: [&str; 7] = [
+const WITHOUT_TRANSCRIPTS: [&str; 8] = [
     "admission",
     "crashes",
     "main",
     "many",
+    "frozen_pools",
     "refusals",
     "together",
     "unreadable",

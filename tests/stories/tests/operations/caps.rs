@@ -225,7 +225,7 @@ async fn drifted_nodes_wait_while_the_hourly_eviction_cap_is_reached() {
     assert_eq!(rig.sim.with(outdated), 1, "{:#?}", rig.transcript);
     let events = event_messages(&rig, "DisruptionBlocked");
     let capped =
-        "Evictions in the cluster are capped at 1 an hour, and 1 was decided within the last one";
+        "Evictions in the cluster are capped at 1 an hour, and 1 was decided within the last hour";
     let is_expected = |event: &String| event.starts_with(capped);
     assert!(events.iter().any(is_expected), "{events:?}");
     let renewed = rig.until(secs(1_800), |world| outdated(world) == 0).await;

@@ -385,8 +385,8 @@ mod tests {
             spec.kubelet.evictionMinimumReclaim: "inodes" is not allowed: expected the keys memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, pid.available
             spec.kubelet.registerWithTaints: "[]" is not allowed: expected nothing: taints come from the NodePool
             spec.kubelet.imageGCHighThresholdPercent: "70" is not allowed: expected more than imageGCLowThresholdPercent, which is 80
-            spec.kubelet.evictionSoft: "nodefs.available" is not allowed: expected keys that evictionSoftGracePeriod has too
-            spec.kubelet.evictionSoftGracePeriod: "pid.available" is not allowed: expected keys that evictionSoft has too
+            spec.kubelet.evictionSoft: "nodefs.available" is not allowed: expected the keys of evictionSoftGracePeriod
+            spec.kubelet.evictionSoftGracePeriod: "pid.available" is not allowed: expected the keys of evictionSoft
         "#]]
         .assert_eq(&(problems.join("\n") + "\n"));
     }
