@@ -218,7 +218,7 @@ fn logs_report_mistakes(deployed: &Deployed<'_>) -> Result<(), String> {
     let provisioner = deployed.stack.logs("provisioner").join("\n");
     let housekeeper = deployed.stack.logs("housekeeper").join("\n");
     for (log, part) in [
-        (&provisioner, "the message is no wake"),
+        (&provisioner, "the message is not a wake"),
         (&provisioner, "cluster is not registered"),
         (&housekeeper, "/whittle/clusters/broken is not JSON"),
     ] {
@@ -229,7 +229,7 @@ fn logs_report_mistakes(deployed: &Deployed<'_>) -> Result<(), String> {
     for (cluster, part) in [
         ("absent", "Connection refused"),
         ("thief", "expected /whittle/credentials/thief"),
-        ("expired", "see that the credentials"),
+        ("expired", "check that the credentials"),
     ] {
         let of_cluster = format!(r#""cluster":"{cluster}""#);
         if !provisioner
