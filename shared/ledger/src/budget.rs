@@ -6,7 +6,7 @@ use ports::LedgerError;
 
 use crate::{
     key::Account,
-    row::{NewRow, Row, readable},
+    row::{NewRow, Row},
     store::{Store, Written},
     table::{Key, Write},
 };
