@@ -45,6 +45,7 @@ impl Registration {
     }
 
     /// The registration if entries cannot be read, for this reason.
+    #[cfg(feature = "aws")]
     pub(crate) fn unknown(why: String, arguments: &Arguments) -> Self {
         Self::new(Found::Unknown(why), None, arguments)
     }
