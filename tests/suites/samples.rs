@@ -27,16 +27,22 @@ fn every_sample_gets_the_expected_response() {
     let local = Local::start(&aws, &variables);
 
     let shown = commands_of_readme();
-    let mut wrong: Vec<String> = shown
-        .iter()
-        .filter_map(|sample| check(sample, &variables, runs_docker()).err())
-        .collect();
-    let launched = local.deployed.instances().len();
-    assert!(launched > 0, "no node for the pending pods: {wrong:?}");
     let others = samples()
         .into_iter()
         .filter(|sample| !shown.contains(sample));
-    wrong.extend(others.filter_map(|sample| check(&sample, &variables, false).err()));
+    // moto does not know the filter for a Capacity Block's instances, which it evaluates once there are instances.
+    let (notices, others): (Vec<_>, Vec<_>) =
+        others.partition(|sample| logical_id(sample) == "InterruptionFunction");
+    let invoke = |samples: &[PathBuf], in_container| {
+        let checked = samples.iter();
+        let failed = checked.filter_map(|sample| check(sample, &variables, in_container).err());
+        failed.collect::<Vec<String>>()
+    };
+    let mut wrong = invoke(&notices, false);
+    wrong.extend(invoke(&shown, runs_docker()));
+    let launched = local.deployed.instances().len();
+    assert!(launched > 0, "no node for the pending pods: {wrong:?}");
+    wrong.extend(invoke(&others, false));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
